@@ -35,7 +35,9 @@ _FREQUENT: Final = 1_000  # groups after which rounds take place less often
 _RARE: Final = 4  # full groups per round after that
 _EXTRA: Final = 3  # further batches of a round ...
 _EXTRA_GROUPS: Final = 150  # ... during this number of groups
-_FIRST_ITEMS: Final = 32  # without a table, the background is estimated for the first time from this number of items
+_FIRST_ITEMS: Final = (
+    32  # without a table, the background is estimated for the first time from this number of items
+)
 _MAX_ITEMS: Final = 8_192  # ... and for the last time from this number
 _LEAST_WEIGHT: Final = 0.02  # spaces with less weight are not part of the metric
 

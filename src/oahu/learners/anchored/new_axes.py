@@ -51,4 +51,6 @@ def with_new_background(
         part = padded(groups)
         items = part.pad(new.spaces.inputs(read(groups, 0, np.random.default_rng(0))))
         whitening = whitening.add(items, part.marks, part.weights)
-    return new._replace(whitening=whitening.decomposed() if whitening.n_pairs >= 8 else whitening._replace(next_at=8.0))
+    return new._replace(
+        whitening=whitening.decomposed() if whitening.n_pairs >= 8 else whitening._replace(next_at=8.0)
+    )

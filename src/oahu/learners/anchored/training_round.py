@@ -66,7 +66,9 @@ def learn_round(model: Model, stored: Sequence[Group], n_extra: int, settings: S
     model = _step(model._replace(progress=progress, evidence=evidence), batch, settings)
     for _ in range(n_extra):
         groups = [stored[i] for i in _draw(len(stored), min(settings.batch_size, len(stored)), rng)]
-        model = _step(model, _batch(model, padded(groups), read(groups, settings.n_random, rng), settings), settings)
+        model = _step(
+            model, _batch(model, padded(groups), read(groups, settings.n_random, rng), settings), settings
+        )
     return model._replace(whitening=whitening)
 
 
@@ -84,9 +86,7 @@ def _batch(model: Model, groups: PaddedGroups, values: Floats, settings: Setting
     padded_inputs, padded_whitened = (
         np.concatenate([_flat(groups.pad(part[:n])), part[n:]]) for part in (inputs, whitened)
     )
-    return Batch(
-        padded_inputs, padded_whitened, groups, pairs.astype(inputs.dtype), float(settings.temperature)
-    )
+    return Batch(padded_inputs, padded_whitened, groups, pairs.astype(inputs.dtype), float(settings.temperature))
 
 
 def _statistics(model: Model, batch: Batch, values: Floats, n_new: int) -> tuple[Evidence, PairWhitening]:
@@ -117,10 +117,10 @@ def _step(model: Model, batch: Batch, settings: Settings) -> Model:
     rate = settings.learning_rate / r * slower
     eye = np.eye(r, dtype=batch.inputs.dtype)
     model = model._replace(
-        axis_weights=_stepped(model.axis_weights, axis_gradient(batch, model.axis_weights.values), prior, _AXIS_RATE, t),
-        linear_map=_stepped(
-            model.linear_map, linear_gradient(batch, model.linear_map.values), prior, rate, t, eye
+        axis_weights=_stepped(
+            model.axis_weights, axis_gradient(batch, model.axis_weights.values), prior, _AXIS_RATE, t
         ),
+        linear_map=_stepped(model.linear_map, linear_gradient(batch, model.linear_map.values), prior, rate, t, eye),
         progress=model.progress._replace(n_steps=t),
     )
     if t % _NETWORK_EVERY:
