@@ -24,7 +24,6 @@ from oahu.service.keys import KeyFile
 from oahu.service.settings import Settings
 
 ROWS = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
-SMALL = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
 KEYS = [f"tea-{at}" for at in range(30)]
 LABELS = [("green", "black")[at % 2] for at in range(30)]
 
@@ -50,7 +49,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 def teas(service: tuple[str, str], request: pytest.FixtureRequest) -> Iterator[Client]:
     """A collection with thirty teas."""
     with Client(service[0], f"teas-{abs(hash(request.node.name))}", service[1]) as client:
-        client.create(dimension=5, closure=0, parameters=SMALL)
+        client.create(dimension=5, closure=0)
         client.put(KEYS, ROWS, LABELS, [{"at": at} for at in range(30)])
         yield client
         client.delete()

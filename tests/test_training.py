@@ -56,6 +56,9 @@ def trained(model: str, *arguments: str, stdin: str | None = None) -> Any:
 
 ALL = ("--features", "items.npy", "--constraints", "feedback.jsonl")
 
+#: Parameters of the expected learners. The feature table of a stream is the background of AnchoredOAHU.
+PARAMETERS: dict[str, dict[str, Any]] = {"OPML": {"gamma": 1e-4}, "AnchoredOAHU": {"background": TABLE}}
+
 
 # -- results ---------------------------------------------------------------------------------------------
 
@@ -64,8 +67,8 @@ ALL = ("--features", "items.npy", "--constraints", "feedback.jsonl")
 def test_training_equals_partial_fit(folder: Path, name: str) -> None:
     given = ("--learner", name, "--set", "dtype=float64") + (("--set", "gamma=0.0001") if name == "OPML" else ())
     trained("model", *ALL, *given)
-    parameters: dict[str, Any] = {"dtype": "float64"} | ({"gamma": 1e-4} if name == "OPML" else {})
-    learner = getattr(oahu, name)(random_state=0, **parameters).partial_fit(TABLE[INDICES])
+    learner = getattr(oahu, name)(random_state=0, dtype="float64", **PARAMETERS.get(name, {}))
+    learner.partial_fit(TABLE[INDICES])
     learner.save("expected")
     again = oahu.load("model")
     again.save("plain")  # without the position
@@ -160,7 +163,7 @@ def test_the_summary_counts_joined_pairs_and_lists_the_learners_of_pairs(folder:
     assert (
         "OASIS learns from triplets: 1 triplets were formed from 3 pairs. 1 pairs were not used." in result.output
     )
-    assert "These learners accept pairs: LEGO, RDML, POLA, Euclidean, Cosine." in result.output
+    assert "These learners accept pairs: AnchoredOAHU, LEGO, RDML, POLA, Euclidean, Cosine." in result.output
 
 
 def test_pairs_that_cannot_be_joined_are_an_error_that_lists_the_learners_of_pairs(folder: Path) -> None:
@@ -169,7 +172,7 @@ def test_pairs_that_cannot_be_joined_are_an_error_that_lists_the_learners_of_pai
     assert result.exit_code == 1
     message = result.output.replace("\n", " ")
     assert "no two of the 3 pairs in pairs.jsonl can be joined into a triplet" in message
-    assert "These learners accept pairs: LEGO, RDML" in message
+    assert "These learners accept pairs: AnchoredOAHU, LEGO, RDML" in message
     assert not Path("model").exists()
 
 
@@ -196,8 +199,8 @@ def test_training_on_clicks_equals_partial_fit(folder: Path, name: str) -> None:
     given = ("--set", "gamma=0.0001") if name == "OPML" else ()
     oahu.write_stream("clicks.jsonl", CLICKS[:200])
     trained("model", *CLICK_ARGUMENTS, "--learner", name, *given)
-    learner = getattr(oahu, name)(random_state=0, preprocessor=TABLE, **({"gamma": 1e-4} if given else {}))
-    learner.partial_fit(CLICKS[:200]).save("expected")
+    learner = getattr(oahu, name)(random_state=0, **PARAMETERS.get(name, {}))
+    learner.partial_fit(oahu.Clicks(CLICKS[:200], preprocessor=TABLE)).save("expected")
     again = oahu.load("model")
     again.save("plain")  # without the position
     assert same_bytes("plain", "expected")
@@ -270,7 +273,7 @@ def test_the_summary_counts_clicks_that_were_not_used(folder: Path) -> None:
         assert (
             "2 clicks in clicks.jsonl were not used: OASIS needs clicks with at least one positive and" in message
         )
-        assert "These learners accept clicks with only positives or negatives: LEGO, RDML" in message
+        assert "These learners accept clicks with only positives or negatives: AnchoredOAHU, LEGO" in message
     assert "not used" not in train("--model", "other", *CLICK_ARGUMENTS, "--learner", "LEGO").output
 
 
@@ -485,10 +488,11 @@ BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "an unknown parameter": ((*ALL, "--set", "rate=1"), "AnchoredOAHU has no parameter 'rate'. Its parameters are"),
     "the table as a parameter": ((*ALL, "--set", "preprocessor=1"), "has no parameter 'preprocessor'"),
+    "the background as a parameter": ((*ALL, "--set", "background=1"), "has no parameter 'background'"),
     "no value": ((*ALL, "--set", "tau"), "NAME=VALUE. Got 'tau'"),
     "a value out of range": (
-        (*ALL, "--set", "window=0"),
-        "^error: The 'window' parameter of AnchoredOAHU must be an int",
+        (*ALL, "--set", "batch_size=0"),
+        "^error: The 'batch_size' parameter of AnchoredOAHU must be an int",
     ),
     "no features": (
         ("--constraints", "feedback.jsonl"),
@@ -518,7 +522,7 @@ def test_a_missing_folder_is_an_error_before_training(folder: Path) -> None:
     ("arguments", "message"),
     [
         (("--learner", "LEGO"), "contains an AnchoredOAHU, not a LEGO"),
-        (("--set", "hidden_size=7"), "was trained with hidden_size=100. Got hidden_size=7"),
+        (("--set", "n_random=7"), "was trained with n_random=64. Got n_random=7"),
     ],
 )
 def test_another_learner_or_parameter_is_rejected_when_training_continues(

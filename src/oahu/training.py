@@ -92,7 +92,8 @@ class Trainer:
     source : str
         Name of the stream, for error messages.
     features : FeatureTable, optional
-        Features of the items. Not needed if the constraints contain feature values instead of ids.
+        Features of the items. Not needed if the constraints contain feature values instead of ids. If the learner
+        has the parameter ``background``, the table is also the background.
     position : StreamPosition, optional
         Position of the learner in the stream: after the last line that the learner has learned. By default, the
         start of the stream.
@@ -110,6 +111,8 @@ class Trainer:
         save_every: float = 10.0,
     ) -> None:
         self.learner, self.model, self.source, self.features = learner, model, source, features
+        if features is not None and "background" in learner.get_params(deep=False):
+            learner.set_params(background=features.table)
         self.position = self._saved = position or StreamPosition()
         self.save_every, self._saved_at = save_every, time.monotonic()
         self._n_unused_clicks = 0

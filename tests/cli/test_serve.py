@@ -36,7 +36,6 @@ from oahu.service.settings import Settings
 
 runner = CliRunner()
 ROWS = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
-SMALL = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
 
@@ -226,7 +225,7 @@ class Command:
         return answer.json()
 
     def fill(self) -> None:
-        self.request("POST", "", json={"name": "c", "dimension": 4, "parameters": SMALL})
+        self.request("POST", "", json={"name": "c", "dimension": 4})
         items = [{"key": f"i{at}", "vector": row} for at, row in enumerate(ROWS.tolist())]
         self.request("PUT", "/c/items", json={"items": items})
 
@@ -471,7 +470,7 @@ FEEDBACK = [Triplet("i0", "i1", "i2"), Pair("i3", "i4", True), Triplet("i5", "i6
 
 
 def filled(service: Service) -> Any:
-    collection = service.create(CollectionConfig("c", 4, parameters=SMALL))
+    collection = service.create(CollectionConfig("c", 4))
     items = [NewItem(f"i{at}", row.tobytes(), f"l{at % 3}", {"at": at}, b"GIF89a") for at, row in enumerate(ROWS)]
     collection.put_items(items).result()
     collection.queries.apply_changes()

@@ -207,7 +207,7 @@ def make_harness(open_store: Callable[..., SQLiteStore]) -> Iterator[Callable[..
 
     def make(learner: str = "OASIS", rows: Any = None, options: Any = None, **config: Any) -> LearnerHarness:
         rows = np.random.default_rng(1).normal(size=(N_ITEMS, DIMENSION)) if rows is None else rows
-        parameters = {**(SMALL if learner in ("OAHU", "AnchoredOAHU") else {}), **config.pop("parameters", {})}
+        parameters = {**(SMALL if learner == "OAHU" else {}), **config.pop("parameters", {})}
         name = config.pop("name", "things")
         harness = LearnerHarness(
             open_store,
@@ -231,7 +231,7 @@ def trained_metric() -> Callable[..., PublishedMetric]:
     """A function that returns a published metric after learning n random triplets."""
 
     def make(learner: str, n: int = 0, version: int | None = None, dimension: int = DIMENSION) -> PublishedMetric:
-        parameters = SMALL if learner in ("OAHU", "AnchoredOAHU") else {}
+        parameters = SMALL if learner == "OAHU" else {}
         made = new_learner(CollectionConfig("things", dimension, learner, parameters))
         if n:
             made.partial_fit(np.random.default_rng(n).normal(size=(n, 3, dimension)).astype(np.float32))

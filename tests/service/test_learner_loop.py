@@ -656,6 +656,7 @@ def test_an_error_stops_the_loop_and_is_reported(make_harness: Any, monkeypatch:
         (CollectionConfig("a", 3, "__init__"), "no learner"),
         (CollectionConfig("a", 3, "OASIS", {"speed": 3}), "no parameter 'speed'"),
         (CollectionConfig("a", 3, "OASIS", {"preprocessor": [[1]]}), "no parameter 'preprocessor'"),
+        (CollectionConfig("a", 3, "AnchoredOAHU", {"background": [[1, 2, 3]]}), "no parameter 'background'"),
         (CollectionConfig("a", 3, "OAHU", {"tau": 3.0}), "'tau'"),
         (CollectionConfig("a", 3, "OAHU", {"n_layers": "two"}), "'n_layers'"),
         (CollectionConfig("a", 3, "OAHU", {"n_layers": 1.5}), "'n_layers'"),
@@ -677,7 +678,10 @@ def test_an_invalid_learner_is_rejected(config: CollectionConfig, message: str) 
 def test_a_model_above_the_size_limit_is_rejected() -> None:
     for learner in (name for name in LEARNERS if name not in ("Euclidean", "Cosine")):
         config = CollectionConfig("a", 400, learner)
-        size = len(model_files.to_bytes(new_learner(config)))
+        trained = new_learner(config)
+        if learner == "AnchoredOAHU":  # its model grows until its background has as many items as features
+            trained.partial_fit(np.random.default_rng(0).normal(size=(300, 3, 400)))
+        size = sum(array.nbytes for array in trained._fitted_state().arrays.values())
         with pytest.raises(InvalidRequestError, match="MiB"):
             new_learner(config, size / 2.5)
 
@@ -688,11 +692,24 @@ def test_the_default_size_limit_allows_many_features() -> None:
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"hidden_size": 10**9}, {"n_layers": 10**9}, {"embedding_size": 10**12}, {"window": 10**12}]
+    ("learner", "parameters"),
+    [
+        ("OAHU", {"hidden_size": 10**9}),
+        ("OAHU", {"n_layers": 10**9}),
+        ("OAHU", {"embedding_size": 10**12}),
+        ("AnchoredOAHU", {"n_random": 10**6}),
+        ("AnchoredOAHU", {"batch_size": 10**9}),
+    ],
 )
-def test_a_huge_model_is_rejected_before_it_is_allocated(parameters: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequestError):
-        new_learner(CollectionConfig("a", 100, "AnchoredOAHU", parameters), 2**29)
+def test_a_huge_model_is_rejected_before_it_is_allocated(learner: str, parameters: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError, match="MiB"):
+        new_learner(CollectionConfig("a", 100, learner, parameters), Settings().max_model)
+
+
+def test_the_default_learner_accepts_items_with_the_largest_number_of_features() -> None:
+    settings = Settings()
+    config = CollectionConfig("a", settings.max_dimension, "AnchoredOAHU")
+    assert new_learner(config, settings.max_model).n_features_in_ == settings.max_dimension
 
 
 # -- selection of snapshots ------------------------------------------------------------------------------------

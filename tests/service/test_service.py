@@ -181,7 +181,7 @@ def test_a_deleted_collection_has_no_learner_thread(service: Service) -> None:
 @pytest.mark.parametrize("learner", ["AnchoredOAHU", "LEGO", "OASIS"])
 def test_a_restart_restores_everything(open_service: Any, items: Any, learner: str) -> None:
     service = open_service()
-    collection = service.create(CollectionConfig("a", 4, learner, OAHU if learner == "AnchoredOAHU" else {}))
+    collection = service.create(CollectionConfig("a", 4, learner))
     collection.put_items(items(30)).result(TIMEOUT)
     add_and_learn(collection, 8)
     collection.undo(3).result(TIMEOUT)

@@ -207,7 +207,7 @@ def parse_parameter(text: str) -> tuple[str, Any]:
 
 def check_parameter_names(learner: Learner[Any], parameters: dict[str, Any]) -> None:
     """Raise an error for parameters that the learner does not have."""
-    valid = [name for name in learner.get_params() if name != "preprocessor"]
+    valid = [name for name in learner.get_params() if name not in learner.table_parameters]
     for name in parameters:
         if name not in valid:
             raise oahu.InvalidInputError(

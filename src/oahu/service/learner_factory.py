@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 import oahu.learners
 from oahu.exceptions import InvalidInputError
+from oahu.learners import OAHU, AnchoredOAHU
+from oahu.learners.anchored.background import MAX_AXES
 from oahu.learners.base import Learner
 from oahu.learners.kinds import PairLearner
 from oahu.messages import shorten
@@ -15,6 +17,11 @@ from oahu.service.errors import InvalidRequestError
 from oahu.service.records import CollectionConfig
 
 __all__ = ["new_learner", "trains_on_pairs"]
+
+# AnchoredOAHU: estimated counts of numbers
+_PER_AXIS: Final = 6 * 256  # in the network's weights and their averages
+_PER_RANDOM_ITEM: Final = 2**13  # in the comparisons of a random item with the items of a step
+_PER_CLICK: Final = 16  # items
 
 
 def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[Any]:
@@ -31,7 +38,7 @@ def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[A
         If there is no learner with the configured name, a parameter is invalid, or the model would be too large.
     """
     learner_class = _learner_class(config)
-    names = set(learner_class().get_params()) - {"preprocessor"}
+    names = set(learner_class().get_params()).difference(learner_class.table_parameters)
     unknown = sorted(config.parameters.keys() - names)
     if unknown:
         raise InvalidRequestError(
@@ -45,11 +52,12 @@ def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[A
                 f"The 'random_state' parameter of {config.learner} must be an int. Got "
                 f"{shorten(learner.random_state)} instead."
             )
-        size = _n_parameters(learner, config.dimension) * np.dtype(learner.dtype).itemsize
+        size = _count_numbers(learner, config.dimension) * np.dtype(learner.dtype).itemsize
         if size > max_size:
             raise InvalidInputError(
                 f"{config.learner} with {config.dimension} features needs about {size / 2**20:,.0f} MiB of memory. "
-                f"The limit is {max_size / 2**20:,.0f} MiB (OAHU_MAX_MODEL). Use fewer features or smaller layers."
+                f"The limit is {max_size / 2**20:,.0f} MiB (OAHU_MAX_MODEL). Use fewer features or smaller "
+                "parameter values."
             )
         return learner.initialize(config.dimension)
     except (InvalidInputError, TypeError) as error:
@@ -70,12 +78,19 @@ def _learner_class(config: CollectionConfig) -> type[Any]:
     return found
 
 
-def _n_parameters(learner: Learner[Any], n_features: int) -> int:
-    """Return the estimated number of parameters in the network layers or in the matrix of a learner."""
-    parameters = learner.get_params(deep=False)
-    if "hidden_size" in parameters:
-        layers, hidden, embedding = (parameters[name] for name in ("n_layers", "hidden_size", "embedding_size"))
-        window = 3 * parameters.get("window", 0) + 131
-        return int(n_features * (hidden + embedding + window) + layers * (hidden + window) * (hidden + embedding))
+def _count_numbers(learner: Learner[Any], n_features: int) -> int:
+    """Return the estimated number of numbers in the model of a learner.
+
+    For AnchoredOAHU, the count includes the numbers of a training step. It does not include the stored clicks, which
+    have at most 2^23 numbers.
+    """
+    if isinstance(learner, AnchoredOAHU):
+        axes = min(n_features, MAX_AXES)
+        model = axes * (n_features + 5 * axes + _PER_AXIS)
+        step = learner.n_random * (n_features + _PER_RANDOM_ITEM) + learner.batch_size * _PER_CLICK * n_features
+        return int(model + step)
+    if isinstance(learner, OAHU):
+        layers, hidden, embedding = learner.n_layers, learner.hidden_size, learner.embedding_size
+        return int((n_features + layers * (hidden + 1)) * (hidden + embedding))
     per_feature = {"Euclidean": 1, "Cosine": 1, "AdaSORS": 2 * n_features}
     return n_features * per_feature.get(type(learner).__name__, n_features)

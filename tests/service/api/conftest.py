@@ -23,7 +23,6 @@ from oahu.service.api.app import create_app
 from oahu.service.service import Service
 from oahu.service.settings import Settings
 
-SMALL = {"n_layers": 2, "hidden_size": 8, "embedding_size": 4}
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
 
@@ -64,10 +63,8 @@ class RunningServer:
         )
 
     def create_collection(self, name: str, dimension: int = 4, **config: Any) -> None:
-        """Create a collection, by default with a small learner."""
-        small = {} if "learner" in config else {"parameters": SMALL}
-        fields = {"name": name, "dimension": dimension, **small, **config}
-        self.request("POST", "/v1/collections", 201, json=fields)
+        """Create a collection, by default with the default learner."""
+        self.request("POST", "/v1/collections", 201, json={"name": name, "dimension": dimension, **config})
 
     def add_items(self, name: str, n: int, dimension: int = 4) -> None:
         """Add items i0, i1, ... with labels even and odd."""

@@ -73,7 +73,7 @@ TARGETED.config.generation.update(modes=[schemathesis.GenerationMode.POSITIVE])
 @pytest.fixture(scope="module")
 def small_server(tmp_path_factory: pytest.TempPathFactory, run_app: Any) -> Iterator[Any]:
     """A server with small limits."""
-    limits = {"max_dimension": 32, "max_model": 2**20, "max_collections": 10, "max_batch": 50, "max_k": 50}
+    limits = {"max_dimension": 32, "max_model": 2**22, "max_collections": 10, "max_batch": 50, "max_k": 50}
     data = tmp_path_factory.mktemp("schema")
     with run_app(create_app(Settings(data=data, page=False, **limits))) as server:
         yield server

@@ -24,13 +24,11 @@ Json = dict[str, Any]
 
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
-#: A network that learns thousands of constraints quickly.
-SMALL = {"n_layers": 1, "hidden_size": 6, "embedding_size": 4}
 TRIPLETS: Json = {
     "name": "triplets",
     "dimension": 8,
     "learner": "AnchoredOAHU",
-    "parameters": SMALL | {"window": 7},
+    "parameters": {"n_random": 8},
     "closure": 1,
 }
 PAIRS: Json = {"name": "pairs", "dimension": 8, "learner": "LEGO", "closure": 2, "contradictions": "newest"}

@@ -16,7 +16,7 @@ CONFIG: Json = {
     "name": "triplets",
     "dimension": 8,
     "learner": "AnchoredOAHU",
-    "parameters": {"n_layers": 1, "hidden_size": 6, "embedding_size": 4, "window": 7},
+    "parameters": {"n_random": 8},
 }
 
 

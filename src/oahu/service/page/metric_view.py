@@ -7,6 +7,7 @@ from typing import Any, Final
 from anyio import to_thread
 from nicegui.element import Element
 
+from oahu.metrics.anchored_metric import N_ANCHORS, SPACES
 from oahu.service.collection import Collection
 from oahu.service.page.layout import Component
 from oahu.service.records import HistoryPoint, PublishedMetric
@@ -71,13 +72,16 @@ class MetricView:
 def spaces_with_tints(weights: dict[str, float]) -> list[dict[str, Any]]:
     """Return the name, the weight and the tint of each space.
 
-    The tint selects a colour of the style sheet: "a" and "b" are grey, for spaces that are not learned. The numbers
-    2 to 9 are for experts. Deeper experts have higher numbers and darker colours.
+    The tint selects a colour of the style sheet: "a" and "b" are grey, for the starting spaces of AnchoredOAHU. The
+    numbers 2 to 9 are for learned spaces and experts. Deeper experts have higher numbers and darker colours.
 
-    >>> [space["tint"] for space in spaces_with_tints({"unlearned": 0.5, "whitened": 0.2, "E_0": 0.2, "E_1": 0.1})]
-    ['a', 'b', 2, 9]
+    >>> [space["tint"] for space in spaces_with_tints({"cosine": 0.5, "Euclidean": 0.3, "linear map": 0.2})]
+    ['a', 'b', 9]
+    >>> [space["tint"] for space in spaces_with_tints({"E_0": 0.5, "E_1": 0.3, "E_2": 0.2})]
+    [2, 6, 9]
     """
-    grey = {"unlearned": "a", "whitened": "b"}
+    starting = [name for name in weights if name in SPACES[:N_ANCHORS]]
+    grey = {name: "ab"[number % 2] for number, name in enumerate(starting)}
     learned = [name for name in weights if name not in grey]
     shades = {name: round(2 + 7 * depth / max(1, len(learned) - 1)) for depth, name in enumerate(learned)}
     if len(learned) == 1:

@@ -35,6 +35,8 @@ def test_every_response_contains_the_metric_version(server: Any, task: str, wait
         {"query": "i3", "positive": ["i4"], "negative": ["i5"]},
     )
     wait_until(lambda: server.request("GET", path)["metric_version"] == 2)
+    if task == "compare":
+        post(server, path, "calibrate", **BODIES["calibrate"])
     response = post(server, path, task, **BODIES[task])
     assert (response["metric_version"], response["constraints"]) == (2, 2)
 
@@ -135,6 +137,12 @@ def test_the_answer_follows_from_the_returned_thresholds(server: Any) -> None:
             else "unknown"
         )
         assert result["answer"] == expected
+
+
+def test_the_default_learner_has_no_threshold_before_calibration(server: Any) -> None:
+    path = server.new_collection()
+    problem = post(server, path, "compare", 409, first={"key": "i0"}, second={"key": "i1"})
+    assert "send labelled pairs to the calibrate operation" in problem["detail"]
 
 
 def test_the_calibration_stays_when_the_metric_changes(server: Any) -> None:

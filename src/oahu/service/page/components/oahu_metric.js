@@ -1,6 +1,16 @@
 // The weight of each space of the metric: now, at the start, and over time.
 const WIDTH = 320;
 const HEIGHT = 96;
+const MEANINGS = {
+  cosine: "The angle between two items.",
+  "centred cosine": "The angle between two items, relative to the mean of the items.",
+  Euclidean: "The distance between two items.",
+  "catalogue-whitened": "The angle after directions in which all items differ are scaled down.",
+  "pair-whitened": "The angle after directions in which similar items differ are scaled down.",
+  "axis weights": "The angle after each principal axis is multiplied by a learned weight.",
+  "linear map": "The angle after a learned linear map.",
+  network: "The angle after a learned network.",
+};
 
 export default {
   props: { data: String },
@@ -98,10 +108,8 @@ export default {
       return name.replace(/^E_(\d+)$/, (_, depth) => "E" + [...depth].map((digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]).join(""));
     },
     meaning(name) {
-      if (name === "unlearned") return "The original features.";
-      if (name === "whitened") return "The features after whitening.";
       const depth = /^E_(\d+)$/.exec(name);
-      return depth ? `The expert at depth ${depth[1]} of the network.` : name;
+      return depth ? `The expert at depth ${depth[1]} of the network.` : MEANINGS[name] || name;
     },
   },
 };
