@@ -81,8 +81,8 @@ def _learner_class(config: CollectionConfig) -> type[Any]:
 def _count_numbers(learner: Learner[Any], n_features: int) -> int:
     """Return the estimated number of numbers in the model of a learner.
 
-    For AnchoredOAHU, the count includes the numbers of a training step. It does not include the stored clicks, which
-    have at most 2^23 numbers.
+    For AnchoredOAHU, the count includes the numbers of a training step. It does not include the stored clicks,
+    which have at most 2^23 numbers.
     """
     if isinstance(learner, AnchoredOAHU):
         axes = min(n_features, MAX_AXES)
