@@ -83,9 +83,9 @@ bench-recipe: $(VENV)/.dev ## what OAHU's error depends on, on Fashion-MNIST (oa
 	@$(BIN)/python benchmarks/recipe.py
 	@$(BIN)/python benchmarks/minibatch.py
 
-bench-anchored: $(VENV)/.dev ## AnchoredOAHU on digits as its stream grows, and with its parts taken away
+bench-anchored: $(VENV)/.plots ## AnchoredOAHU on digits by number of clicks, and with its parts taken away
 	@$(BIN)/python benchmarks/anchored.py
-	@$(BIN)/python benchmarks/anchored.py --parts --constraints 1000,10000
+	@$(BIN)/python benchmarks/anchored.py --parts
 
 bench-service: $(VENV)/.dev ## the live service under load: searches, acknowledged feedback, restart, memory
 	@$(BIN)/python benchmarks/service.py

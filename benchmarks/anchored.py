@@ -1,119 +1,112 @@
-"""Benchmark of AnchoredOAHU: quality by stream length, effect of each part, effect of other parameter values.
+"""Benchmark of AnchoredOAHU: precision@10 by number of clicks, effect of each part and of parameter values.
 
-    python benchmarks/anchored.py [digits fashion-mnist ...] [--constraints 100,1000,10000] [--runs 5] [--out DIR]
+    python benchmarks/anchored.py [digits tiles ...] [--clicks 1000] [--user all] [--runs 5] [--out DIR]
     python benchmarks/anchored.py digits --parts
-    python benchmarks/anchored.py digits --develop
+    python benchmarks/anchored.py digits --values
 
-The first form compares AnchoredOAHU with OAHU and the unlearned metrics, and writes DIR/curves.png. --parts removes
-parts of AnchoredOAHU. --develop changes parameter values and uses only development data. All other parameters have
-their defaults. p is the p-value of a paired t-test against the better unlearned metric. "worse" marks learners that
-are significantly worse than it (p < 0.05).
+A simulated user clicks, as in `oahu bench clicks`. The first form compares AnchoredOAHU with OAHU, LEGO and
+unlearned metrics, and writes DIR/curves.png. --parts removes spaces from the metric of AnchoredOAHU, or ignores the
+evidence. --values changes one parameter at a time. All other parameters have their defaults. p is the p-value of a
+paired t-test against the best unlearned metric. "worse" marks learners that are significantly worse than it
+(p < 0.05).
 """
 
 import argparse
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from oahu import OAHU, AnchoredOAHU, Cosine, Euclidean
+from oahu import LEGO, OAHU, AnchoredMetric, AnchoredOAHU, Cosine, Euclidean
 from oahu.evaluation import datasets
 from oahu.evaluation.benchmark import Listener, Plan, bench
-from oahu.evaluation.protocols import PROTOCOLS as PROTOCOLS_BY_NAME
-from oahu.evaluation.protocols import as_method
-from oahu.evaluation.protocols.constraint_streams import ConstraintCache
+from oahu.evaluation.protocols.simulated_user import USER_MODELS
 from oahu.evaluation.statistics import compare_runs
-from oahu.evaluation.trials import Trial
+from oahu.metrics.anchored_metric import N_ANCHORS, SPACES
 
-PROTOCOLS = {"lfw": "verification", "lfw-soft": "verification", "cars196": "retrieval", "cifar100": "retrieval"}
-SCORES = {"classification": "error_rate", "verification": "auc", "retrieval": "recall@1"}
-NAMES = {"error_rate": "5-NN error", "auc": "AUC", "recall@1": "Recall@1"}
-UNLEARNED = {"Euclidean": Euclidean(), "Cosine": Cosine()}
-
-
-class NoWhitened(AnchoredOAHU):
-    """Without the whitened space."""
-
-    def _weights(self, arrays):
-        return _without(super()._weights(arrays), [1])
+SCORE = "precision@10"
+UNLEARNED = {"Euclidean": Euclidean(), "Cosine": Cosine(), "Centred cosine": "CentredCosine"}
+LEARNERS = {"LEGO": LEGO(), "OAHU": OAHU(), "AnchoredOAHU": AnchoredOAHU()}
 
 
-class NoExperts(AnchoredOAHU):
-    """Without the experts."""
+class OtherWeights(AnchoredOAHU):
+    """AnchoredOAHU with a metric whose weights are changed. Learning does not change."""
 
-    def _weights(self, arrays):
-        return _without(super()._weights(arrays), slice(2, None))
+    def build_metric(self, arrays, version):
+        metric = super().build_metric(arrays, version)
+        weights = self.changed(metric.metric_weights.copy())
+        if not weights.sum():
+            weights = np.ones(len(SPACES))
+        return AnchoredMetric.frozen(metric.arrays, weights / weights.sum(), version)
+
+    def changed(self, weights):
+        raise NotImplementedError
 
 
-class NoUnlearned(AnchoredOAHU):
-    """Without the unlearned space, as soon as another space has weight."""
+class Without(OtherWeights):
+    """Without some of the spaces."""
 
-    def _weights(self, arrays):
-        return _without(super()._weights(arrays), [0])
+    removed: ClassVar[tuple[str, ...]] = ()
 
-
-class UniformDepths(AnchoredOAHU):
-    """With the experts' total weight spread evenly over the depths."""
-
-    def _weights(self, arrays):
-        weights = super()._weights(arrays)
-        weights[2:] = weights[2:].mean()
+    def changed(self, weights):
+        weights[[SPACES.index(name) for name in self.removed]] = 0.0
         return weights
 
 
-class DeepestExpert(AnchoredOAHU):
-    """With the experts' total weight on the deepest expert."""
-
-    def _weights(self, arrays):
-        weights = super()._weights(arrays)
-        weights[-1] = weights[2:].sum()
-        weights[2:-1] = 0.0
-        return weights
+class NoLearnedSpaces(Without):
+    removed = SPACES[N_ANCHORS:]
 
 
-class FullWeights(AnchoredOAHU):
-    """With full weights from the start, without evidence."""
-
-    def _weights(self, arrays):
-        from oahu.learners.anchored.model_arrays import UNLEARNED_DISTANCE
-        from oahu.learners.anchored.space_weights import space_weights
-
-        evidence = np.stack([np.full(self.n_layers + 3, 1e3), np.ones(self.n_layers + 3)])
-        return space_weights(evidence, self.strength, arrays["encoder_mean_squares"][UNLEARNED_DISTANCE])
+class NoStartingSpaces(Without):
+    removed = SPACES[:N_ANCHORS]
 
 
-def _without(weights, spaces):
-    weights = weights.copy()
-    weights[spaces] = 0.0
-    if not weights.sum():
-        weights[0] = 1.0
-    return weights / weights.sum()
+class NoCatalogueWhitening(Without):
+    removed = ("catalogue-whitened",)
+
+
+class NoPairWhitening(Without):
+    removed = ("pair-whitened",)
+
+
+class NoAxisWeights(Without):
+    removed = ("axis weights",)
+
+
+class NoLinearMap(Without):
+    removed = ("linear map",)
+
+
+class NoNetwork(Without):
+    removed = ("network",)
+
+
+class EqualWeights(OtherWeights):
+    """Equal weights for all spaces, without evidence."""
+
+    def changed(self, weights):
+        return np.ones_like(weights)
 
 
 PARTS = {
     "AnchoredOAHU": AnchoredOAHU(),
-    "no whitened space": NoWhitened(),
-    "no experts": NoExperts(),
-    "no unlearned space": NoUnlearned(),
-    "full weights from the start": FullWeights(),
-    "equal weights for all depths": UniformDepths(),
-    "only the deepest expert": DeepestExpert(),
-    "L = 0: only the linear expert": AnchoredOAHU(n_layers=0),
-    "L = 1": AnchoredOAHU(n_layers=1),
-    "strength 1": AnchoredOAHU(strength=1.0),
-    "temperature 0.1": AnchoredOAHU(temperature=0.1),
-    "shrinkage 0.02": AnchoredOAHU(shrinkage=0.02),
-    "shrinkage 1": AnchoredOAHU(shrinkage=1.0),
-    "windows of 4": AnchoredOAHU(window=4),
+    "no learned spaces": NoLearnedSpaces(),
+    "no starting spaces": NoStartingSpaces(),
+    "no catalogue whitening": NoCatalogueWhitening(),
+    "no pair whitening": NoPairWhitening(),
+    "no axis weights": NoAxisWeights(),
+    "no linear map": NoLinearMap(),
+    "no network": NoNetwork(),
+    "equal weights": EqualWeights(),
 }
-
-
 OTHER_VALUES = {
-    "temperature": (0.03, 0.1),
-    "learning_rate": (0.025, 0.1),
-    "shrinkage": (0.03, 0.3),
-    "strength": (0.25, 1.0),
+    "learning_rate": (0.2, 2.0),
+    "temperature": (0.05, 0.2),
+    "prior": (0.0, 10.0),
+    "n_random": (16, 256),
+    "batch_size": (2, 32),
 }
-VARIANTS = {"AnchoredOAHU": AnchoredOAHU()} | {
+VALUES = {"AnchoredOAHU": AnchoredOAHU()} | {
     f"{name} {value:g}": AnchoredOAHU(**{name: value}) for name, values in OTHER_VALUES.items() for value in values
 }
 
@@ -125,48 +118,30 @@ class ProgressPrinter(Listener):
         print(f"{title}: {len(trials)} trials", flush=True)
 
 
-def test_scores(name, lengths, methods, options):
-    """Return the scores on test data by (method, number of constraints), and the name of the score."""
-    data = datasets.load(name)
-    protocol = PROTOCOLS.get(name, "classification")
-    common = {} if protocol == "verification" else {"queries": options.queries}
-    values = {}
-    for length in lengths:
-        settings = common | {"n_constraints": length, "n_seeds": length // 2, "seed": options.seed}
-        plan = Plan(protocol, data, 10 if protocol == "verification" else options.runs, settings=settings)
-        record = bench([plan], list(methods.items()), Path(options.out) / f"{name}-{length}", 1, ProgressPrinter())
-        for outcome in sorted(record.outcomes, key=lambda outcome: outcome.trial.run):
-            values.setdefault((outcome.trial.method, length), []).append(outcome.scores[SCORES[protocol]])
-    return values, SCORES[protocol]
+def measured(name, methods, options):
+    """Return the numbers of clicks, and precision@10 by method, of shape (n_runs, n_checkpoints)."""
+    settings = {"n_clicks": options.clicks, "user": options.user, "seed": options.seed}
+    plan = Plan("clicks", datasets.load(name), options.runs, settings=settings)
+    compared = [method if isinstance(method, str) else (label, method) for label, method in methods.items()]
+    out = Path(options.out) / f"{name}-{options.user}-{options.clicks}"
+    record = bench([plan], compared, out, 1, ProgressPrinter())
+    labels = {method: label for label, method in methods.items() if isinstance(method, str)}
+    curves = {}
+    for outcome in sorted(record.outcomes, key=lambda outcome: outcome.trial.run):
+        curve = outcome.curves["clicks"]
+        label = labels.get(outcome.trial.method, outcome.trial.method)
+        curves.setdefault(label, []).append(curve[SCORE])
+    return curve["clicks"], {label: np.array(runs) for label, runs in curves.items()}
 
 
-def development_scores(name, lengths, methods, options):
-    """Return the same on development data: the score of `Protocol.validate` for every fold."""
-    data = datasets.load(name)
-    protocol = PROTOCOLS_BY_NAME[PROTOCOLS.get(name, "classification")]
-    values, cache = {}, ConstraintCache()
-    for length in lengths:
-        settings = protocol.settings(data, n_constraints=length, n_seeds=length // 2, seed=options.seed)
-        settings |= {"folds": options.runs, "tune_items": 15_000}
-        for method in map(as_method, methods.items()):
-            for fold in range(options.runs):
-                trial = Trial(protocol.name, name, method.name, fold, settings, stage="tuning")
-                outcome = protocol.validate(trial, data, method, cache)
-                values.setdefault((method.name, length), []).append(outcome.scores[protocol.score])
-    return values, protocol.score
-
-
-def print_table(title, values, lengths, methods, better):
+def print_table(title, clicks, curves):
     """Print means, and for learners the p-value against the best unlearned metric."""
-    best = {}
-    for length in lengths:
-        baselines = [values[name, length] for name in UNLEARNED]
-        best[length] = (min if better == "lower" else max)(baselines, key=np.mean)
-    print(f"\n{title}\n\n| | {' | '.join(f'{n:,}' for n in lengths)} |\n|---|{'---:|' * len(lengths)}")
-    for name in methods:
+    best = max((curves[name] for name in UNLEARNED), key=lambda runs: runs[:, -1].mean())
+    print(f"\n{title}\n\n| clicks | {' | '.join(f'{n:,}' for n in clicks)} |\n|---|{'---:|' * len(clicks)}")
+    for name, runs in curves.items():
         cells = []
-        for length in lengths:
-            test = compare_runs(values[name, length], best[length], better=better, paired=True)
+        for values, unlearned in zip(runs.T, best.T, strict=True):
+            test = compare_runs(values.tolist(), unlearned.tolist(), better="higher", paired=True)
             cell = f"{test.reference.mean:.4f} ± {test.reference.std:.4f}"
             if name not in UNLEARNED:
                 cell += f" (p {test.p:.3f}{', worse' if test.verdict == 'loss' else ''})"
@@ -174,62 +149,56 @@ def print_table(title, values, lengths, methods, better):
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def draw_curves(curves, out):
-    """Draw one panel per data set: the mean of each method by the number of constraints."""
+def draw_curves(results, out):
+    """Draw one panel per data set: the mean precision@10 of each method by the number of clicks."""
     from matplotlib.figure import Figure
 
-    columns = min(3, len(curves))
-    rows = -(-len(curves) // columns)
+    columns = min(3, len(results))
+    rows = -(-len(results) // columns)
     figure = Figure(figsize=(4.0 * columns, 3.0 * rows), layout="constrained", dpi=150)
     panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
     styles = {
         "AnchoredOAHU": {"color": "#c1121f", "linewidth": 2.2, "marker": "o", "markersize": 4},
         "OAHU": {"color": "#1d3557", "linewidth": 1.6, "marker": "o", "markersize": 3},
+        "LEGO": {"color": "#2a9d8f", "linewidth": 1.6, "marker": "o", "markersize": 3},
         "Euclidean": {"color": "0.45", "linestyle": "--", "linewidth": 1.2},
         "Cosine": {"color": "0.45", "linestyle": ":", "linewidth": 1.6},
+        "Centred cosine": {"color": "0.45", "linestyle": "-.", "linewidth": 1.2},
     }
-    for ax, (name, (values, lengths, score)) in zip(panels, curves.items(), strict=False):
+    for ax, (name, (clicks, curves)) in zip(panels, results.items(), strict=False):
         for method, style in styles.items():
-            means = [np.mean(values[method, length]) for length in lengths]
-            ax.plot(lengths, means, label=method, **style)
+            ax.plot(clicks, curves[method].mean(axis=0), label=method, **style)
         ax.set_xscale("log")
-        ax.set_xticks(lengths, [f"{n:,}" if n < 1_000 else f"{n // 1_000}k" for n in lengths], minor=False)
+        ax.set_xticks(clicks, [f"{n:,}" if n < 1_000 else f"{n / 1_000:g}k" for n in clicks], minor=False)
         ax.minorticks_off()
-        ax.set_title(f"{name}: {NAMES[score]}", loc="left", fontsize=10)
-        ax.set_xlabel("constraints learned", fontsize=8)
+        ax.set_title(f"{name}: {SCORE}", loc="left", fontsize=10)
+        ax.set_xlabel("clicks", fontsize=8)
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(alpha=0.2)
-    for ax in panels[len(curves) :]:
+    for ax in panels[len(results) :]:
         ax.set_visible(False)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(Path(out) / "curves.png", facecolor="white")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("datasets", nargs="*", default=["digits"])
-    parser.add_argument("--constraints", help="Stream lengths, separated by commas.")
+    parser.add_argument("--clicks", type=int, default=1_000)
+    parser.add_argument("--user", choices=USER_MODELS, default="all", help="Which items the user marks.")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--queries", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parts", action="store_true", help="Remove parts of AnchoredOAHU.")
-    parser.add_argument("--develop", action="store_true", help="Change parameter values, on development data.")
+    parser.add_argument("--values", action="store_true", help="Change parameter values.")
     parser.add_argument("--out", default="anchored-output")
     options = parser.parse_args()
-    compared = {"OAHU": OAHU(), "AnchoredOAHU": AnchoredOAHU()}
-    learners = PARTS if options.parts else VARIANTS if options.develop else compared
-    methods = UNLEARNED | learners
-    compute_scores = development_scores if options.develop else test_scores
-    curves = {}
+    learners = PARTS if options.parts else VALUES if options.values else LEARNERS
+    results = {}
     for name in options.datasets:
-        default = "1000,10000,50000" if PROTOCOLS.get(name) == "retrieval" else "100,1000,3000,10000,30000"
-        lengths = [int(length) for length in (options.constraints or default).split(",")]
-        values, score = compute_scores(name, lengths, methods, options)
-        better = "lower" if score == "error_rate" else "higher"
-        print_table(f"{NAMES[score]} on {name}", values, lengths, methods, better)
-        curves[name] = values, lengths, score
-        if learners is compared:
-            draw_curves(curves, options.out)
+        clicks, curves = results[name] = measured(name, UNLEARNED | learners, options)
+        print_table(f"{SCORE} on {name}, user '{options.user}'", clicks, curves)
+    if learners is LEARNERS:
+        draw_curves(results, options.out)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 import oahu
-from oahu import OAHU, AnchoredOAHU
+from oahu import OAHU, AnchoredOAHU, Click
 from oahu.learners.network.layers import Shape
 from oahu.torch import OAHUHead
 
@@ -54,7 +54,7 @@ def main() -> None:
     console.print(f"[bold]{machine()}[/bold]", highlight=False)
     console.print(start_up())
     console.print(compare_implementations(repeats))
-    console.print(time_per_position(repeats))
+    console.print(click_times(repeats))
     console.print(growth(repeats))
     console.print(memory())
 
@@ -241,35 +241,37 @@ def _one_pass_by_two(weights, steps, old, new, out):  # type: ignore[no-untyped-
         out[0, i + 1], out[1, i + 1], out[2, i + 1] = s, t, o
 
 
-# -- time of the slowest constraint ----------------------------------------------------------------------------
+# -- AnchoredOAHU, click by click ------------------------------------------------------------------------------
 
 
-def time_per_position(repeats: int) -> Table:
-    """Compare AnchoredOAHU's slowest constraint, which closes a window, with a usual one.
+def click_times(repeats: int) -> Table:
+    """Measure AnchoredOAHU's usual and its slowest click.
 
-    Both `learn_one` and the update step alone are measured. The time of each position in the window is the median
-    over many windows, because single measurements are noisy on a shared machine.
+    Small clicks, such as triplets, are trained in rounds of several clicks. The slowest click ends a round.
     """
-    table = Table(title="\nAnchoredOAHU: constraints one by one", title_justify="left")
-    for heading in ("d", "learn_one: µs, median", "closing a window", "ratio", "update: µs", "closing", "ratio"):
+    table = Table(title="\nAnchoredOAHU: clicks one by one, after 200 clicks", title_justify="left")
+    for heading in ("d", "marks", "µs, median", "µs, mean", "µs, 99th percentile", "99th percentile / mean"):
         table.add_column(heading, justify="right")
-    used = np.empty(1, np.bool_)
-    for d in (2, 64, 784, 4096):
-        triplets = np.random.default_rng(0).standard_normal((16, 3, d)).astype(np.float32)
-        learner = AnchoredOAHU(random_state=0).partial_fit(triplets)
-        arrays = learner._state.copy().arrays
-        ways = (
-            lambda i, t=triplets, learner=learner: learner.learn_one(*t[i]),
-            lambda i, t=triplets, learner=learner, a=arrays: learner.learn_triplets(a, t[i : i + 1], used),
-        )
-        cells = []
-        for way in ways:
-            times = np.array([[_timed(way, i) for i in range(len(triplets))] for _ in range(8 * repeats)])
-            positions = 1e6 * np.median(times, axis=0)
-            usual, closing = float(np.median(positions)), float(positions.max())
-            cells += [f"{usual:.0f}", f"{closing:.0f}", f"{closing / usual:.1f}"]
-        table.add_row(f"{d:,}", *cells)
+    for d in (2, 64, 784, 2048):
+        items = np.random.default_rng(0).standard_normal((1_000, d)).astype(np.float32)
+        for n_marks in (2, 10):
+            clicks = _clicks(len(items), n_marks, 200 + 40 * repeats)
+            learner = AnchoredOAHU(preprocessor=items, random_state=0).partial_fit(clicks[:200])
+            micros = [
+                1e6 * _timed(lambda _, click=click, learner=learner: learner.partial_fit([click]), 1)
+                for click in clicks[200:]
+            ]
+            mean, slow = statistics.mean(micros), float(np.quantile(micros, 0.99))
+            cells = [f"{statistics.median(micros):.0f}", f"{mean:.0f}", f"{slow:.0f}", f"{slow / mean:.1f}"]
+            table.add_row(f"{d:,}", str(n_marks), *cells)
     return table
+
+
+def _clicks(n_items: int, n_marks: int, n: int) -> list[Click]:
+    """Return random clicks with as many positives as negatives."""
+    rng = np.random.default_rng(0)
+    rows = [rng.choice(n_items, n_marks + 1, replace=False).tolist() for _ in range(n)]
+    return [Click(row[0], row[1 : 1 + n_marks // 2], row[1 + n_marks // 2 :]) for row in rows]
 
 
 # -- growth with the sizes of the network ----------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""The network layers that OAHU and AnchoredOAHU share."""
+"""The network layers of OAHU."""

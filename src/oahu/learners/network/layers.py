@@ -1,4 +1,4 @@
-"""The network of OAHU and AnchoredOAHU: L hidden ReLU layers, and an embedding layer at every depth.
+"""The network of OAHU: L hidden ReLU layers, and an embedding layer at every depth.
 
 Memory layout
 -------------

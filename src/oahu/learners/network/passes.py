@@ -1,4 +1,4 @@
-"""Compiled passes over the network's parameters, shared by OAHU and AnchoredOAHU.
+"""Compiled passes over the parameters of OAHU's network.
 
 Most parameters are in ``first``, the weight matrix of the first layer, which has one column per feature. To read
 this matrix only once per round, its update is delayed until the next round. `update_then_project` then updates each
@@ -17,19 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.jit import helper, inlined
+from oahu.jit import inlined
 
 __all__ = [
     "apply_layer",
-    "backpropagate_normalize",
     "backpropagate_then_update",
     "copy_vector",
-    "normalize",
     "relu",
     "update_bias",
     "update_then_project",
     "vector_length",
-    "write_columns",
 ]
 
 Floats = NDArray[np.floating]
@@ -202,31 +199,3 @@ def vector_length(vector: Floats, size: int) -> Scalar:
             ratio = vector[r] / scale
             total += ratio * ratio
     return scale * math.sqrt(total) if scale != 0 else math.inf
-
-
-@helper
-def normalize(vector: Floats, length: Scalar, unit: Floats) -> None:
-    """Divide a vector by its ``length`` and write the result to ``unit``."""
-    for r in range(unit.size):
-        unit[r] = vector[r] / length
-
-
-@helper
-def backpropagate_normalize(gradient: Floats, unit: Floats, dot_product: Scalar, length: Scalar) -> None:
-    """Backpropagate a gradient through `normalize`, in place.
-
-    ``dot_product`` is the dot product of the gradient and ``unit``.
-    """
-    for r in range(unit.size):
-        gradient[r] = (gradient[r] - dot_product * unit[r]) / length
-
-
-@helper
-def write_columns(values: Floats, out: Floats, start: int) -> None:
-    """Copy an array to columns of ``out``, starting at column ``start``.
-
-    This function uses loops, because Numba needs seconds to compile a slice assignment.
-    """
-    for i in range(values.shape[0]):
-        for j in range(values.shape[1]):
-            out[i, start + j] = values[i, j]
