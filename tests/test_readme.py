@@ -95,10 +95,8 @@ def test_tasks_page_examples_have_the_results_they_state(capsys: pytest.CaptureF
 
 def test_tasks_page_commands_run(tmp_path: Path) -> None:
     page = DOCS / "guides" / "tasks.md"
-    examples, (shell,) = blocks(page, "python"), blocks(page, "bash")
-    names: dict[str, Any] = {}
-    for example in (examples[0], examples[-1]):
-        exec(compile(example, "tasks.md", "exec"), names)
+    run_examples(page)
+    (shell,) = blocks(page, "bash")
     for line in shell.splitlines():
         assert CliRunner().invoke(app, line.split()[1:], catch_exceptions=False).exit_code == 0
     assert (tmp_path / "like-12.png").read_bytes().startswith(b"\x89PNG")
