@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import oahu
 from oahu import Comparator, Retriever
 from oahu.constraints import Pair, Triplet
 from oahu.io import model_files
@@ -493,6 +494,24 @@ def test_an_invalid_replacement_model_is_rejected(
     with pytest.raises(InvalidRequestError, match=message):
         collection.replace_model(make(collection.config)).result(TIMEOUT)
     assert collection.feedback_log.last_seq == 0
+
+
+def test_an_uploaded_model_must_not_refer_to_rows_of_a_feature_table(make_collection: Any) -> None:
+    collection = make_collection(8, learner="AnchoredOAHU")
+    table = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    clicks = [oahu.Click(row, [row + 1], [row + 2]) for row in range(38)]
+    by_row = oahu.AnchoredOAHU(preprocessor=table, random_state=0).partial_fit(clicks)
+    with pytest.raises(InvalidRequestError, match="row numbers of a feature table"):
+        collection.replace_model(model_files.to_bytes(by_row)).result(TIMEOUT)
+    assert collection.feedback_log.last_seq == 0
+    by_value = oahu.AnchoredOAHU(background=table, random_state=0)
+    by_value.partial_fit(oahu.Clicks(clicks, preprocessor=table))
+    collection.replace_model(model_files.to_bytes(by_value)).result(TIMEOUT)
+    for at in range(5):
+        collection.add_feedback([Triplet(f"i{at}", f"i{at + 1}", "i7")]).result(TIMEOUT)
+    wait_until_learned(collection)
+    assert collection.learner.error is None
+    assert collection.published.constraints == 38 + 5
 
 
 def test_the_history_holds_the_weights_of_versions(make_collection: Any) -> None:

@@ -31,7 +31,7 @@ from oahu.service.errors import (
     StoreUnavailableError,
 )
 from oahu.service.feedback_log import effective_records
-from oahu.service.learner_factory import trains_on_pairs
+from oahu.service.learner_factory import example_kind
 from oahu.service.records import (
     CatalogueChange,
     Click,
@@ -167,12 +167,9 @@ def expected_examples(harness: Harness) -> list[tuple[int, bytes]]:
     """Return the training examples of the effective records, expanded one by one from the beginning."""
     policy: Any = "newest" if harness.config.contradictions == "newest" else "raise"
     graph, examples = ConstraintGraph(policy), []
-    for_pairs = trains_on_pairs(harness.config)
+    kind = example_kind(harness.config)
     for seq, record in effective_records(harness.store.log(harness.id), harness.store.undone(harness.id)):
-        constraints = constraints_of(record)
-        examples.append(
-            (seq, encode_examples(constraints, expand(graph, constraints, seq, harness.config.closure, for_pairs)))
-        )
+        examples.append((seq, encode_examples(record, expand(graph, record, seq, harness.config.closure, kind))))
     return examples
 
 

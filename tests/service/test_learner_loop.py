@@ -16,7 +16,7 @@ from oahu import LEARNERS
 from oahu.constraints import ConstraintGraph, Pair, Triplet
 from oahu.exceptions import OverflowedItemError, RejectedConstraintError
 from oahu.io import model_files
-from oahu.learners.kinds import PairLearner
+from oahu.learners.kinds import ClickLearner, PairLearner
 from oahu.service import learner_loop
 from oahu.service.errors import InvalidRequestError, LearnerFailedError
 from oahu.service.learner_factory import new_learner
@@ -56,21 +56,24 @@ def replay(config: CollectionConfig, log: list[Any], rows: Any, models: dict[int
             learner = model_files.from_bytes(models[seq], "model")
         elif not isinstance(change, Undo) and seq not in undone:
             rng = np.random.default_rng(seq)
+            if isinstance(learner, ClickLearner):
+                n_rejected += not train_on(learner, change, rows)
             for constraint in constraints_in(change):
                 graph.add(constraint)
-                for example in examples_of(
-                    graph, constraint, config.closure, rng, isinstance(learner, PairLearner)
-                ):
+                for example in examples_of(graph, constraint, config.closure, rng, learner):
                     n_rejected += not train_on(learner, example, rows)
     return learner, n_rejected
 
 
-def examples_of(graph: ConstraintGraph, constraint: Any, closure: int, rng: Any, for_pairs: bool) -> Iterator[Any]:
+def examples_of(graph: ConstraintGraph, constraint: Any, closure: int, rng: Any, learner: Any) -> Iterator[Any]:
     """Yield the training examples of a constraint: itself and implied constraints.
 
-    For a triplet learner, the examples of a pair are the triplets that it completes.
+    For a triplet learner, the examples of a pair are the triplets that it completes. A learner of clicks learns the
+    whole change before, as one click.
     """
-    if for_pairs:
+    if isinstance(learner, ClickLearner):
+        yield from graph.variants(constraint, closure, rng)
+    elif isinstance(learner, PairLearner):
         for pair in constraint.pairs if isinstance(constraint, Triplet) else [constraint]:
             yield pair
             yield from graph.variants(pair, closure, rng)
@@ -84,7 +87,9 @@ def examples_of(graph: ConstraintGraph, constraint: Any, closure: int, rng: Any,
 def train_on(learner: Any, example: Any, rows: Any) -> bool:
     """Train on one constraint. Return whether the learner accepted it."""
     try:
-        if isinstance(example, Pair):
+        if isinstance(example, Click):
+            learner.partial_fit([oahu.Click(rows[example[0]], *(rows[list(part)] for part in example[1:]))])
+        elif isinstance(example, Pair):
             learner.partial_fit(rows[[example[:2]]], [example.same])
         else:
             learner.partial_fit(rows[[example]])
@@ -183,6 +188,26 @@ def test_a_learner_uses_its_own_dtype(make_harness: Any, dtype: str) -> None:
     harness = make_harness("OASIS", parameters={"dtype": dtype})
     harness.append(*harness.records(20))
     assert harness.model() == oracle(harness)
+
+
+@pytest.mark.parametrize(
+    ("record", "click"),
+    [
+        (Click(1, (2, 3), (4, 5, 6)), oahu.Click(1, [2, 3], [4, 5, 6])),
+        (Click(1, (2, 3), ()), oahu.Click(1, [2, 3])),
+        (Click(1, (), (4,)), oahu.Click(1, [], [4])),
+        (Triplet(1, 2, 4), oahu.Click(1, [2], [4])),
+        (Pair(1, 2, True), oahu.Click(1, [2])),
+        (Pair(1, 4, False), oahu.Click(1, [], [4])),
+    ],
+)
+def test_a_click_learner_learns_each_record_as_one_click(make_harness: Any, record: Any, click: Any) -> None:
+    harness = make_harness("AnchoredOAHU")
+    harness.append(record)
+    assert harness.learn().constraints == 1
+    expected = oahu.AnchoredOAHU(random_state=0).initialize(harness.config.dimension)
+    expected.partial_fit(oahu.Clicks([click], preprocessor=harness.rows))
+    assert harness.loop.model_file() == model_files.to_bytes(expected)
 
 
 def test_a_triplet_learner_ignores_a_pair_that_completes_no_triplet(make_harness: Any) -> None:

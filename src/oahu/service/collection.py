@@ -33,7 +33,7 @@ from oahu.service.catalogue import Catalogue
 from oahu.service.errors import ContradictoryFeedbackError, InvalidRequestError, NotFoundError, OverloadedError
 from oahu.service.event_bus import EventBus
 from oahu.service.feedback_log import FeedbackLog
-from oahu.service.learner_factory import new_learner
+from oahu.service.learner_factory import check_uploaded, new_learner
 from oahu.service.learner_loop import LearnerLoop
 from oahu.service.query_engine import ClassificationResult, ComparisonResult, QueryEngine, SearchResult
 from oahu.service.records import Calibration, CatalogueChange, FeedbackRecord, NewItem, PublishedMetric, Receipt
@@ -215,6 +215,7 @@ class Collection:
                 f"The model must have {self.config.dimension} features, like the items of {self.config.name!r}. "
                 f"Got {model.n_features_in_} features instead."
             )
+        check_uploaded(model)
         self.queries.check_metric(model.metric())
         return self._change_log(lambda transaction: self.feedback_log.replace_model(transaction, data))
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from oahu.constraints import ConstraintGraph, Pair, Triplet
 from oahu.constraints.contradictions import Contradiction
 from oahu.service.errors import ConflictError, ContradictoryFeedbackError, InvalidRequestError, NotFoundError
-from oahu.service.learner_factory import trains_on_pairs
+from oahu.service.learner_factory import example_kind
 from oahu.service.records import (
     Change,
     Click,
@@ -88,7 +88,7 @@ class FeedbackLog:
 
     def __init__(self, store: Store, collection: int, config: CollectionConfig, items: Items) -> None:
         self._store, self._collection, self._config, self._items = store, collection, config, items
-        self._for_pairs = trains_on_pairs(config)
+        self._kind = example_kind(config)
         self._state: _State | None = None
         self._lock = RLock()  # protects the graph, which the writer extends while queries read it
         self.last_seq = store.last_seq(collection)
@@ -154,7 +154,7 @@ class FeedbackLog:
         self._reject_contradictions(state, constraints)
         transaction.after_rollback(self._reload)
         first = state.last_seq + 1
-        examples = [self._extend(state, seq, given) for seq, given in enumerate(constraints, first)]
+        examples = [self._extend(state, seq, record) for seq, record in enumerate(numbered, first)]
         state.referenced.update(_referenced(numbered))
         state.last_seq += len(numbered)
         transaction.append(self._collection, first, numbered)
@@ -220,15 +220,15 @@ class FeedbackLog:
             return Triplet(*map(number, record))
         return Pair(number(record.first), number(record.second), record.same)
 
-    def _extend(self, state: _State, seq: int, constraints: Sequence[Pair | Triplet]) -> bytes:
-        """Add the constraints of one record to the graph. Return the encoded training examples of the record.
+    def _extend(self, state: _State, seq: int, record: FeedbackRecord) -> bytes:
+        """Add the constraints of a record to the graph. Return the encoded training examples of the record.
 
         The lock is acquired for each record separately, so that queries do not wait for a large request.
         """
         with self._lock:
-            state.seqs.extend([seq] * len(constraints))
-            examples = expand(state.graph, constraints, seq, self._config.closure, self._for_pairs)
-        return encode_examples(constraints, examples)
+            state.seqs.extend([seq] * len(constraints_of(record)))
+            examples = expand(state.graph, record, seq, self._config.closure, self._kind)
+        return encode_examples(record, examples)
 
     def _append_undo(self, transaction: Transaction, undo: Undo) -> int:
         """Append an undo to the log, rebuild the graph, and expand later records into training examples again.
@@ -241,9 +241,7 @@ class FeedbackLog:
         transaction.append(self._collection, state.last_seq + 1, [undo])
         entries = effective_records(transaction.log(self._collection), transaction.undone(self._collection))
         rebuilt = self._build_state([entry for entry in entries if entry[0] < changed])
-        examples = [
-            (seq, self._extend(rebuilt, seq, constraints_of(record))) for seq, record in entries if seq >= changed
-        ]
+        examples = [(seq, self._extend(rebuilt, seq, record)) for seq, record in entries if seq >= changed]
         transaction.store_examples(self._collection, examples)
         rebuilt.last_seq, rebuilt.referenced = state.last_seq + 1, state.referenced
         with self._lock:

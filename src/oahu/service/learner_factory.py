@@ -11,12 +11,12 @@ from oahu.exceptions import InvalidInputError
 from oahu.learners import OAHU, AnchoredOAHU
 from oahu.learners.anchored.background import MAX_AXES
 from oahu.learners.base import Learner
-from oahu.learners.kinds import PairLearner
+from oahu.learners.kinds import ClickLearner, PairLearner
 from oahu.messages import shorten
 from oahu.service.errors import InvalidRequestError
-from oahu.service.records import CollectionConfig
+from oahu.service.records import CollectionConfig, ExampleKind
 
-__all__ = ["new_learner", "trains_on_pairs"]
+__all__ = ["check_uploaded", "example_kind", "new_learner"]
 
 # AnchoredOAHU: estimated counts of numbers
 _PER_AXIS: Final = 6 * 256  # in the network's weights and their averages
@@ -64,9 +64,22 @@ def new_learner(config: CollectionConfig, max_size: float = np.inf) -> Learner[A
         raise InvalidRequestError(str(error)) from error
 
 
-def trains_on_pairs(config: CollectionConfig) -> bool:
-    """Return whether the learner of a collection is trained on pairs instead of triplets."""
-    return issubclass(_learner_class(config), PairLearner)
+def example_kind(config: CollectionConfig) -> ExampleKind:
+    """Return what the learner of a collection is trained on."""
+    learner_class = _learner_class(config)
+    if issubclass(learner_class, ClickLearner):
+        return "clicks"
+    return "pairs" if issubclass(learner_class, PairLearner) else "triplets"
+
+
+def check_uploaded(learner: Learner[Any]) -> None:
+    """Raise `InvalidRequestError` if a learner needs a feature table to continue its training."""
+    groups = getattr(learner._fitted_state(), "groups", ())
+    if any((group.rows >= 0).any() for group in groups):
+        raise InvalidRequestError(
+            "The model stores clicks as row numbers of a feature table, which the service does not have. Train it "
+            "with oahu train, or without preprocessor: partial_fit(Clicks(clicks, preprocessor=table))."
+        )
 
 
 def _learner_class(config: CollectionConfig) -> type[Any]:

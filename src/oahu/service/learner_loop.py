@@ -17,12 +17,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from oahu.constraints import Click
 from oahu.exceptions import ModelFileError, OverflowedItemError, RejectedConstraintError
 from oahu.io import model_files
 from oahu.learners.base import Learner
 from oahu.service.errors import LearnerFailedError, ServiceError
 from oahu.service.feature_store import FeatureStore
-from oahu.service.learner_factory import new_learner, trains_on_pairs
+from oahu.service.learner_factory import example_kind, new_learner
 from oahu.service.records import (
     CollectionConfig,
     HistoryPoint,
@@ -34,7 +35,7 @@ from oahu.service.records import (
     undone_between,
 )
 from oahu.service.store import Store
-from oahu.service.training_examples import decode_examples
+from oahu.service.training_examples import Examples, decode_examples
 
 __all__ = ["LearnerLoop"]
 
@@ -84,7 +85,7 @@ class LearnerLoop:
     ) -> None:
         self._store, self._collection, self._config, self._features = store, collection, config, features
         self._on_publish, self._snapshot_every, self._keep_snapshots = on_publish, snapshot_every, keep_snapshots
-        self._for_pairs = trains_on_pairs(config)
+        self._kind = example_kind(config)
         self._changed, self._stop, self._training = Condition(), Event(), Lock()
         self._head = 0  # last known sequence number of the log
         self._requested = 0  # a query waits until this log entry is learned
@@ -228,14 +229,11 @@ class LearnerLoop:
         replacement = next((entry.seq for entry in effective if entry.replaces_model), None)
         if replacement is not None:
             effective = [entry for entry in effective if entry.seq < replacement]
-        given, examples = decode_examples([entry.examples for entry in effective if entry.examples is not None])
+        encoded = [entry.examples for entry in effective if entry.examples is not None]
+        given, examples = decode_examples(encoded, self._kind)
         if metric is not None and len(given):
             self._evaluate(metric, self._features.take(given[:: -(-len(given) // _SAMPLE)]))
-        n_rejected = 0
-        if len(examples) and self._for_pairs:
-            n_rejected = self._train(self._features.take(examples[:, :2]), examples[:, 2].astype(bool))
-        elif len(examples):
-            n_rejected = self._train(self._features.take(examples), None)
+        n_rejected = self._train(*self._with_features(examples)) if len(examples) else 0
         if metric is not None:  # do not count again in a replay
             self.n_rejected += n_rejected
         if replacement is not None:
@@ -255,10 +253,24 @@ class LearnerLoop:
                 before = self._error_rate
                 self._error_rate = wrong if before is None else _DECAY * before + (1 - _DECAY) * wrong
 
-    def _train(self, values: NDArray[Any], same: NDArray[Any] | None) -> int:
+    def _with_features(self, examples: Examples) -> tuple[Any, NDArray[Any] | None]:
+        """Return the arguments of `partial_fit` for training examples: the features, and the labels of pairs."""
+        if isinstance(examples, list):
+            numbers = [number for click in examples for number in (click.query, *click.positive, *click.negative)]
+            rows = iter(self._features.take(numbers))
+            return [
+                Click(next(rows), [next(rows) for _ in click.positive], [next(rows) for _ in click.negative])
+                for click in examples
+            ], None
+        if self._kind == "pairs":
+            return self._features.take(examples[:, :2]), examples[:, 2].astype(bool)
+        return self._features.take(examples), None
+
+    def _train(self, values: Any, same: NDArray[Any] | None) -> int:
         """Train on constraints, and return the number of skipped constraints.
 
-        Constraints that would overflow the model are skipped.
+        ``values`` is an array or a list with one entry for each constraint. Constraints that would overflow the
+        model are skipped.
         """
         n_rejected = 0
         while len(values):

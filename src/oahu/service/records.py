@@ -23,6 +23,7 @@ __all__ = [
     "Change",
     "Click",
     "CollectionConfig",
+    "ExampleKind",
     "FeedbackRecord",
     "HistoryPoint",
     "LoggedChange",
@@ -56,6 +57,9 @@ class Click(NamedTuple):
 
 #: One feedback record. Items are given by their keys in requests and by their numbers in the log.
 FeedbackRecord = Triplet | Pair | Click
+
+#: What a learner is trained on.
+ExampleKind = Literal["pairs", "triplets", "clicks"]
 
 
 class Undo(NamedTuple):

@@ -7,7 +7,7 @@ a replay of the log uses identical examples.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,36 +15,67 @@ from numpy.typing import NDArray
 
 from oahu.constraints import ConstraintGraph, Pair, Triplet
 from oahu.randomness import RandomState, as_generator
+from oahu.service.records import Click, ExampleKind, FeedbackRecord, constraints_of
 
-__all__ = ["TrainingBatch", "decode_examples", "encode_examples", "expand"]
+__all__ = ["Examples", "TrainingBatch", "decode_examples", "encode_examples", "expand"]
+
+Example = Pair | Triplet | Click
+Examples = NDArray[np.int64] | list[Click]
 
 
 def expand(
-    graph: ConstraintGraph, constraints: Iterable[Pair | Triplet], seq: int, closure: int, for_pairs: bool
-) -> list[Pair | Triplet]:
-    """Add the constraints of a feedback record to the graph, and return the training examples.
+    graph: ConstraintGraph, record: FeedbackRecord, seq: int, closure: int, kind: ExampleKind
+) -> list[Example]:
+    """Add the constraints of a feedback record to the graph, and return the training examples of the record.
 
-    The examples of a constraint are the constraint itself and at most ``closure`` implied constraints. If
-    ``for_pairs`` is True, the examples are pairs, and a triplet is converted to its two pairs. If ``for_pairs`` is
-    False, the examples are triplets, and a pair is converted to the triplets that it forms with earlier pairs.
-    Implied constraints are selected at random, with the sequence number ``seq`` as the random seed.
+    The examples of a constraint are the constraint itself and at most ``closure`` implied constraints. For a
+    learner of pairs, a triplet is converted to its two pairs. For a learner of triplets, a pair is converted to the
+    triplets that it forms with earlier pairs. For a learner of clicks, the first example is the whole record as a
+    click, and implied triplets and pairs follow as clicks. Implied constraints are selected at random, with the
+    sequence number ``seq`` as the random seed.
     """
-    examples: list[Pair | Triplet] = []
-    generator: RandomState = seq  # a generator takes time to create, so it is created for the first draw
-    for constraint in constraints:
+    generator = _LateGenerator(seq)
+    if kind == "clicks":
+        return [_as_click(record), *map(_as_click, _implied(graph, record, closure, generator))]
+    examples: list[Example] = []
+    for constraint in constraints_of(record):
         graph.extend([constraint])
-        if closure == 0 and isinstance(constraint, Triplet):
-            examples += constraint.pairs if for_pairs else (constraint,)
+        if isinstance(constraint, Pair) and kind == "triplets":
+            examples += graph.completions(constraint, 1 + closure, generator())
             continue
-        generator = as_generator(generator)
-        if for_pairs:
-            for pair in constraint.pairs if isinstance(constraint, Triplet) else (constraint,):
-                examples += [pair, *graph.variants(pair, closure, generator)]
-        elif isinstance(constraint, Triplet):
-            examples += [constraint, *graph.variants(constraint, closure, generator)]
-        else:
-            examples += graph.completions(constraint, 1 + closure, generator)
+        parts = constraint.pairs if isinstance(constraint, Triplet) and kind == "pairs" else (constraint,)
+        for part in parts:
+            examples += [part, *(graph.variants(part, closure, generator()) if closure else ())]
     return examples
+
+
+def _implied(
+    graph: ConstraintGraph, record: FeedbackRecord, closure: int, generator: _LateGenerator
+) -> Iterator[Pair | Triplet]:
+    """Add the constraints of a record to the graph. For each of them, yield at most ``closure`` implied ones."""
+    for constraint in constraints_of(record):
+        graph.extend([constraint])
+        if closure:
+            yield from graph.variants(constraint, closure, generator())
+
+
+class _LateGenerator:
+    """A random generator that is created for the first draw, because its creation takes time."""
+
+    def __init__(self, seed: int) -> None:
+        self._state: RandomState = seed
+
+    def __call__(self) -> np.random.Generator:
+        self._state = as_generator(self._state)
+        return self._state
+
+
+def _as_click(record: FeedbackRecord) -> Click:
+    if isinstance(record, Triplet):
+        return Click(record.anchor, (record.positive,), (record.negative,))
+    if isinstance(record, Pair):
+        return Click(record.first, *(((record.second,), ()) if record.same else ((), (record.second,))))
+    return record
 
 
 class TrainingBatch(NamedTuple):
@@ -55,35 +86,57 @@ class TrainingBatch(NamedTuple):
     given : ndarray of shape (n, 3)
         The triplets of the records, without implied triplets. The metric is evaluated on these triplets before
         training.
-    examples : ndarray of shape (m, 3)
-        For a triplet learner, each row is a triplet. For a pair learner, each row contains two items, and 1 if the
-        items are similar, else 0.
+    examples : ndarray of shape (m, 3), or list of Click
+        For a learner of triplets, each row is a triplet. For a learner of pairs, each row contains two items, and 1
+        if the items are similar, else 0. For a learner of clicks, a list of clicks.
     """
 
     given: NDArray[np.int64]
-    examples: NDArray[np.int64]
+    examples: Examples
 
 
-def encode_examples(given: Iterable[Pair | Triplet], examples: Iterable[Pair | Triplet]) -> bytes:
+def encode_examples(record: FeedbackRecord, examples: Iterable[Example]) -> bytes:
     """Return the encoded examples of a feedback record.
 
-    >>> batch = decode_examples([encode_examples([Triplet(1, 2, 3)], [Triplet(1, 2, 3), Triplet(2, 1, 3)])])
+    >>> encoded = encode_examples(Triplet(1, 2, 3), [Triplet(1, 2, 3), Triplet(2, 1, 3)])
+    >>> batch = decode_examples([encoded], "triplets")
     >>> batch.given.tolist(), batch.examples.tolist()
     ([[1, 2, 3]], [[1, 2, 3], [2, 1, 3]])
+    >>> decode_examples([encode_examples(Pair(1, 2, True), [Click(1, (2,), ())])], "clicks").examples
+    [Click(query=1, positive=(2,), negative=())]
     """
-    triplets = [number for one in given if isinstance(one, Triplet) for number in one]
+    triplets = [number for one in constraints_of(record) if isinstance(one, Triplet) for number in one]
     numbers: list[Any] = [len(triplets) // 3, *triplets]
     for example in examples:
-        numbers += example
+        if isinstance(example, Click):
+            numbers += (len(example.positive), len(example.negative), example.query)
+            numbers += (*example.positive, *example.negative)
+        else:
+            numbers += example
     return np.array(numbers, "<i8").tobytes()
 
 
-def decode_examples(encoded: Sequence[bytes]) -> TrainingBatch:
+def decode_examples(encoded: Sequence[bytes], kind: ExampleKind) -> TrainingBatch:
     """Return the examples of several feedback records as one batch."""
     given, examples = [np.empty((0, 3), np.int64)], [np.empty((0, 3), np.int64)]
+    clicks: list[Click] = []
     for data in encoded:
         numbers = np.frombuffer(data, "<i8")
         end = 1 + 3 * int(numbers[0])
         given.append(numbers[1:end].reshape(-1, 3))
-        examples.append(numbers[end:].reshape(-1, 3))
-    return TrainingBatch(np.concatenate(given), np.concatenate(examples))
+        if kind == "clicks":
+            clicks += _decode_clicks(numbers[end:].tolist())
+        else:
+            examples.append(numbers[end:].reshape(-1, 3))
+    return TrainingBatch(np.concatenate(given), clicks if kind == "clicks" else np.concatenate(examples))
+
+
+def _decode_clicks(numbers: list[int]) -> list[Click]:
+    clicks, start = [], 0
+    while start < len(numbers):
+        n_positive, n_negative, query = numbers[start : start + 3]
+        middle = start + 3 + n_positive
+        end = middle + n_negative
+        clicks.append(Click(query, tuple(numbers[start + 3 : middle]), tuple(numbers[middle:end])))
+        start = end
+    return clicks

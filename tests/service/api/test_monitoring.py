@@ -39,7 +39,7 @@ def test_accepted_and_learned_feedback_is_counted(result: Any) -> None:
     server.request("POST", f"{path}/search", json={"key": "i0"})
     assert gauge("oahu_feedback_accepted_total") == 3
     assert gauge("oahu_metric_version") == 3
-    assert gauge("oahu_constraints_learned") == 2  # the pair completes no triplet
+    assert gauge("oahu_constraints_learned") == 3  # each record is one click
     assert gauge("oahu_feedback_pending") == 0
 
 

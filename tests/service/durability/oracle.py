@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 import oahu
 from oahu.constraints import ConstraintGraph, Pair, Triplet
 from oahu.io import model_files
-from oahu.learners.kinds import PairLearner
+from oahu.learners.kinds import ClickLearner, PairLearner
 
 __all__ = ["StoredData", "expected_model", "read"]
 
@@ -62,7 +62,7 @@ def expected_model(stored: StoredData, until: int | None = None) -> bytes:
     config, closure = stored.config, stored.config["closure"]
     learner = getattr(oahu, config["learner"])(**({"random_state": 0} | config["parameters"]))
     learner.initialize(config["dimension"])
-    dtype, for_pairs = np.dtype(learner.dtype), isinstance(learner, PairLearner)
+    dtype = np.dtype(learner.dtype)
     graph = ConstraintGraph("newest" if config["contradictions"] == "newest" else "raise")
     log = [(seq, change) for seq, change in stored.log if until is None or seq <= until]
     undone = _undone(log)
@@ -73,12 +73,17 @@ def expected_model(stored: StoredData, until: int | None = None) -> bytes:
             learner = model_files.from_bytes(stored.models[seq], "the model")
             continue
         rng = np.random.default_rng(seq)
+
+        def features(numbers: Iterable[int]) -> list[Any]:
+            return [np.frombuffer(stored.vectors[number], dtype) for number in numbers]
+
+        if isinstance(learner, ClickLearner):
+            query, positive, negative = _as_click(change)
+            learner.partial_fit([oahu.Click(*features([query]), features(positive), features(negative))])
         for constraint in _constraints(change):
-            for example in _examples(graph, constraint, closure, for_pairs, rng):
-                values = np.stack(
-                    [np.frombuffer(stored.vectors[number], dtype) for number in example[: 3 - for_pairs]]
-                )
-                learner.partial_fit(values[None], [example[2]] if for_pairs else None)
+            for example in _examples(graph, constraint, closure, learner, rng):
+                values = np.stack(features(example[: 2 if isinstance(example, Pair) else 3]))
+                learner.partial_fit(values[None], [example.same] if isinstance(example, Pair) else None)
     return model_files.to_bytes(learner)
 
 
@@ -107,21 +112,35 @@ def _constraints(change: Change) -> Iterator[Pair | Triplet]:
                 yield Pair(query, (positive or negative)[at], bool(positive))
 
 
+def _as_click(change: Change) -> tuple[int, list[int], list[int]]:
+    """Return the query, the positives and the negatives of a change."""
+    kind, *values = change
+    if kind == "pair":
+        first, second, same = values
+        return (first, [second], []) if same else (first, [], [second])
+    if kind == "triplet":
+        return values[0], [values[1]], [values[2]]
+    return values[0], list(values[1]), list(values[2])
+
+
 def _examples(
-    graph: ConstraintGraph, constraint: Pair | Triplet, closure: int, for_pairs: bool, rng: Any
+    graph: ConstraintGraph, constraint: Pair | Triplet, closure: int, learner: Any, rng: Any
 ) -> list[Any]:
     """Return the training examples of a constraint: the constraint, and implied constraints up to a limit.
 
-    For a triplet learner, the examples of a pair are the triplets that it completes.
+    For a triplet learner, the examples of a pair are the triplets that it completes. A learner of clicks has
+    learned the constraint before, as part of a click.
     """
     graph.add(constraint)
+    if isinstance(learner, ClickLearner):
+        return graph.variants(constraint, closure, rng)
     if isinstance(constraint, Pair):
         return (
             [constraint, *graph.variants(constraint, closure, rng)]
-            if for_pairs
+            if isinstance(learner, PairLearner)
             else graph.completions(constraint, 1 + closure, rng)
         )
-    if not for_pairs:
+    if not isinstance(learner, PairLearner):
         return [constraint, *graph.variants(constraint, closure, rng)]
     anchor, positive, negative = constraint
     alike, not_alike = Pair(anchor, positive, True), Pair(anchor, negative, False)
