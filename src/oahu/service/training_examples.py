@@ -7,7 +7,7 @@ a replay of the log uses identical examples.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,18 +95,23 @@ class TrainingBatch(NamedTuple):
     examples: Examples
 
 
-def encode_examples(record: FeedbackRecord, examples: Iterable[Example]) -> bytes:
+def encode_examples(record: FeedbackRecord, examples: Sequence[Example]) -> bytes:
     """Return the encoded examples of a feedback record.
+
+    The first number is n, the number of triplets of the record, or -1 - n if the examples are clicks.
 
     >>> encoded = encode_examples(Triplet(1, 2, 3), [Triplet(1, 2, 3), Triplet(2, 1, 3)])
     >>> batch = decode_examples([encoded], "triplets")
     >>> batch.given.tolist(), batch.examples.tolist()
     ([[1, 2, 3]], [[1, 2, 3], [2, 1, 3]])
+    >>> decode_examples([encoded], "clicks").examples
+    [Click(query=1, positive=(2,), negative=(3,)), Click(query=2, positive=(1,), negative=(3,))]
     >>> decode_examples([encode_examples(Pair(1, 2, True), [Click(1, (2,), ())])], "clicks").examples
     [Click(query=1, positive=(2,), negative=())]
     """
     triplets = [number for one in constraints_of(record) if isinstance(one, Triplet) for number in one]
-    numbers: list[Any] = [len(triplets) // 3, *triplets]
+    n = len(triplets) // 3
+    numbers: list[Any] = [-1 - n if examples and isinstance(examples[0], Click) else n, *triplets]
     for example in examples:
         if isinstance(example, Click):
             numbers += (len(example.positive), len(example.negative), example.query)
@@ -117,15 +122,21 @@ def encode_examples(record: FeedbackRecord, examples: Iterable[Example]) -> byte
 
 
 def decode_examples(encoded: Sequence[bytes], kind: ExampleKind) -> TrainingBatch:
-    """Return the examples of several feedback records as one batch."""
+    """Return the examples of several feedback records as one batch.
+
+    Triplets are also accepted for a learner of clicks: oahu 0.1.0 stored them for AnchoredOAHU.
+    """
     given, examples = [np.empty((0, 3), np.int64)], [np.empty((0, 3), np.int64)]
     clicks: list[Click] = []
     for data in encoded:
         numbers = np.frombuffer(data, "<i8")
-        end = 1 + 3 * int(numbers[0])
+        are_clicks = numbers[0] < 0
+        end = 1 + 3 * int(-1 - numbers[0] if are_clicks else numbers[0])
         given.append(numbers[1:end].reshape(-1, 3))
-        if kind == "clicks":
+        if are_clicks:
             clicks += _decode_clicks(numbers[end:].tolist())
+        elif kind == "clicks":
+            clicks += [Click(a, (b,), (c,)) for a, b, c in numbers[end:].reshape(-1, 3).tolist()]
         else:
             examples.append(numbers[end:].reshape(-1, 3))
     return TrainingBatch(np.concatenate(given), clicks if kind == "clicks" else np.concatenate(examples))
