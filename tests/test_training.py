@@ -522,13 +522,13 @@ def test_a_missing_folder_is_an_error_before_training(folder: Path) -> None:
     ("arguments", "message"),
     [
         (("--learner", "LEGO"), "contains an AnchoredOAHU, not a LEGO"),
-        (("--set", "n_random=7"), "was trained with n_random=64. Got n_random=7"),
+        (("--set", "n_random=7"), "was trained with n_random=9. Got n_random=7"),
     ],
 )
 def test_another_learner_or_parameter_is_rejected_when_training_continues(
     folder: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    trained("model", *ALL)
+    trained("model", *ALL, "--set", "n_random=9")
     before = Path("model").read_bytes()
     result = train("--model", "model", *ALL, *arguments)
     assert result.exit_code == 1

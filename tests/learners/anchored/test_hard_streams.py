@@ -390,7 +390,7 @@ def test_memory_of_the_model_does_not_grow_with_the_stream() -> None:
     learner = learned(right_clicks(20))
     before = n_bytes(learner)
     assert n_bytes(learner.partial_fit(right_clicks(200))) == before
-    d, r, h = D, min(D, len(ITEMS)), 256
+    d, r, h = D, min(D, len(ITEMS)), learner.metric().arrays.hidden_bias.size
     stated = d * r + 5 * r**2 + 6 * r * h  # axes, linear map and pair whitening, network; each number in float32
     assert 4 * stated <= before <= 1.2 * 4 * stated
 
