@@ -36,10 +36,6 @@ _FIRST_CALLS = {
 learner = oahu.OAHU(random_state=0)
 print(import_numba, cpu_seconds(lambda: learner.partial_fit(triplets)))
 """,
-    "AnchoredOAHU.partial_fit": """
-learner = oahu.AnchoredOAHU(random_state=0)
-print(import_numba, cpu_seconds(lambda: learner.partial_fit(triplets)))
-""",
     "Retriever: add and search (EuclideanMetric)": """
 retriever = oahu.Retriever(oahu.EuclideanMetric(20))
 def add_and_search():
