@@ -208,8 +208,10 @@ class AnchoredMetric(DistanceMetric):
         for start in range(0, len(items), step):
             vectors = self._joint(items[start : start + step], start).reshape(-1, size, self.dimensions)
             apart = (vectors[:, :1] - vectors[:, 1:]).astype(np.float64)
-            part = -np.sqrt(np.square(apart).sum(axis=2)).T
+            with np.errstate(over="ignore"):
+                part = -np.sqrt(np.square(apart).sum(axis=2)).T
             scores[:, start // size : start // size + part.shape[1]] = part
+        self._raise_tuple_overflow(scores, items, size)
         return scores
 
     def _joint(self, items: NDArray[Any], row: int = 0) -> Floats:

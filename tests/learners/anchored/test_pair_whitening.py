@@ -63,7 +63,7 @@ def test_chunks_of_groups_give_the_closed_form_of_all_pairs(n: int, chunk: int) 
     whitening = added(n, chunk)
     scatter, n_pairs = scatter_of_all_pairs(*groups(n))
     assert whitening.n_pairs == pytest.approx(n_pairs)
-    assert whitening.scatter == pytest.approx(scatter, abs=1e-12)
+    assert whitening.scatter / n_pairs == pytest.approx(scatter, abs=1e-12)
     assert whitening.decomposed().matrix == pytest.approx(closed_form(scatter, n_pairs), rel=1e-8, abs=1e-10)
 
 

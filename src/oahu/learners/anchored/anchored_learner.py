@@ -15,7 +15,8 @@ from oahu.exceptions import InvalidInputError
 from oahu.io.class_registry import storable
 from oahu.io.model_files import Content
 from oahu.learners.anchored.background import Background, estimate_background, sample_rows
-from oahu.learners.anchored.groups import Group, groups_from_arrays, groups_of, groups_to_arrays
+from oahu.learners.anchored.group_store import GroupStore
+from oahu.learners.anchored.groups import Groups, groups_from_arrays, groups_of, groups_to_arrays
 from oahu.learners.anchored.model import Model, Progress
 from oahu.learners.anchored.new_axes import with_new_background
 from oahu.learners.anchored.training_round import Settings, learn_round
@@ -27,14 +28,11 @@ from oahu.randomness import RandomState
 
 __all__ = ["AnchoredOAHU"]
 
-_MAX_GROUPS: Final = 10_000  # stored for replay
-_MAX_NUMBERS: Final = 2**23  # in stored items that are not rows of the feature table
 _FULL_GROUP: Final = 11  # items of a group that causes a round of its own: a query and ten marks
 _FIRST_GROUPS: Final = 64  # small groups cause rounds of their own at the start
+_SIZE_POWER: Final = 3
 _FREQUENT: Final = 1_000  # groups after which rounds take place less often
-_RARE: Final = 4  # full groups per round after that
-_EXTRA: Final = 3  # further batches of a round ...
-_EXTRA_GROUPS: Final = 150  # ... during this number of groups
+_RARE: Final = 2  # full groups per round after that
 _FIRST_ITEMS: Final = (
     32  # without a table, the background is estimated for the first time from this number of items
 )
@@ -46,12 +44,11 @@ _LEAST_WEIGHT: Final = 0.02  # spaces with less weight are not part of the metri
 class AnchoredState(LearnerState):
     """The state of AnchoredOAHU: the arrays of a `Model`, which are never changed in place, and the stored groups."""
 
-    groups: list[Group] = field(default_factory=list)
-    n_vectors: int = 0
+    groups: GroupStore = field(default_factory=GroupStore)
 
     def copy(self) -> Self:
         """Return a copy that shares the arrays. The copy is not frozen."""
-        return replace(self, arrays=dict(self.arrays), groups=list(self.groups), metric=None, frozen=False)
+        return replace(self, arrays=dict(self.arrays), groups=self.groups.copy(), metric=None, frozen=False)
 
 
 @storable
@@ -67,8 +64,8 @@ class AnchoredOAHU(ClickLearner[AnchoredMetric]):
         learning_rate: float = 0.64,
         temperature: float = 0.1,
         prior: float = 3.0,
-        n_random: int = 64,
-        batch_size: int = 8,
+        n_random: int = 48,
+        batch_size: int = 6,
         background: ArrayLike | None = None,
         n_constraints: int = 10_000,
         preprocessor: ArrayLike | None = None,
@@ -134,7 +131,7 @@ class AnchoredOAHU(ClickLearner[AnchoredMetric]):
         check_items(items, state.dtype)
         background = estimate_background(items.astype(state.dtype), state.dtype)
         read = _Reader(state, table, table if self.background is None else self._own_table())
-        state.arrays = with_new_background(model, background, len(table), state.groups, read).to_arrays()
+        state.arrays = with_new_background(model, background, len(table), state.groups.batches(), read).to_arrays()
 
     # -- learning ----------------------------------------------------------------------------------------
 
@@ -157,9 +154,8 @@ class AnchoredOAHU(ClickLearner[AnchoredMetric]):
         for start, stop, values in constraints.blocks(state.dtype):
             constraints.check_finite(start, values)
             self._check_lengths(state, constraints, start, values)
-            for groups in groups_of(constraints, values, start, stop, by_row):
-                for group in groups:
-                    model = self._accept(state, model, group, settings, reader)
+            groups = groups_of(constraints, values, start, stop, by_row)
+            model = self._accept(state, model, groups, settings, reader)
             state.count(np.empty(0, bool), np.ones(stop - start, bool))
         state.arrays = model.to_arrays()
 
@@ -176,39 +172,41 @@ class AnchoredOAHU(ClickLearner[AnchoredMetric]):
         self._learn_clicks(state, self._sample(items, labels, state.rng), self._table(items))
 
     def _accept(
-        self, state: AnchoredState, model: Model, group: Group, settings: Settings, reader: _Reader
+        self, state: AnchoredState, model: Model, groups: Groups, settings: Settings, reader: _Reader
     ) -> Model:
-        """Store a group, and learn a round if it is time for one. Return the model."""
-        state.groups.append(group)
-        state.n_vectors += len(group.vectors)
-        progress = model.progress
-        n = progress.n_learned + progress.n_pending + 1
-        size = min(1.0, (len(group.marks) / _FULL_GROUP) ** 3)
-        credit = size * max(1.0, min(_FIRST_GROUPS / n, 1 / size))
-        progress = progress._replace(n_pending=progress.n_pending + 1, credit=progress.credit + credit)
-        model = model._replace(progress=progress)
-        if progress.credit < (1 if n <= _FREQUENT else _RARE) - 1e-9:
-            return model
-        if reader.table is None and progress.n_background < _MAX_ITEMS:
-            n_items = min(_MAX_ITEMS, sum(len(g.marks) for g in state.groups[-_MAX_ITEMS:]))
-            if n_items >= max(_FIRST_ITEMS, 2 * progress.n_background):
-                items = reader(state.groups[-_MAX_ITEMS:], 0, np.random.default_rng(0))[-_MAX_ITEMS:]
-                background = estimate_background(items, state.dtype)
-                model = with_new_background(model, background, n_items, state.groups, reader)
-        model = learn_round(model, state.groups, _EXTRA if n <= _EXTRA_GROUPS else 0, settings, reader)
-        self._forget(state)
-        return model
+        """Store groups, and learn a round whenever it is time for one. Return the model."""
+        start = 0
+        n, credit = model.progress.n_learned + model.progress.n_pending, model.progress.credit
+        for number, size in enumerate(groups.sizes.tolist(), start=1):
+            n += 1
+            share = min(1.0, (size / _FULL_GROUP) ** _SIZE_POWER)
+            credit += max(share, min(1.0, _FIRST_GROUPS * share / n))
+            if credit < (1 if n <= _FREQUENT else _RARE) - 1e-9:
+                continue
+            state.groups.pending.append(groups.cut(start, number))
+            start, credit = number, 0.0
+            model = self._learn_pending(state, model, settings, reader)
+        if start < len(groups):
+            state.groups.pending.append(groups.cut(start, len(groups)))
+        n_pending = sum(len(part) for part in state.groups.pending)
+        return model._replace(progress=model.progress._replace(n_pending=n_pending, credit=credit))
 
     @staticmethod
-    def _forget(state: AnchoredState) -> None:
-        """Remove the oldest groups if there are too many."""
-        n, limit = max(0, len(state.groups) - _MAX_GROUPS), _MAX_NUMBERS // state.n_features
-        n_vectors = state.n_vectors - sum(len(group.vectors) for group in state.groups[:n])
-        while n_vectors > limit and n < len(state.groups) - 1:
-            n_vectors -= len(state.groups[n].vectors)
-            n += 1
-        del state.groups[:n]
-        state.n_vectors = n_vectors
+    def _learn_pending(state: AnchoredState, model: Model, settings: Settings, reader: _Reader) -> Model:
+        """Return the model after a round on the groups that wait."""
+        store, n_background = state.groups, model.progress.n_background
+        if reader.table is None and n_background < _MAX_ITEMS:
+            latest = store.latest(_MAX_ITEMS)
+            n_items = min(_MAX_ITEMS, sum(len(part.rows) for part in latest))
+            if n_items >= max(_FIRST_ITEMS, 2 * n_background):
+                items = reader(latest, 0, np.random.default_rng(0))[-_MAX_ITEMS:]
+                background = estimate_background(items, state.dtype)
+                model = with_new_background(model, background, n_items, store.batches(), reader)
+        if model.progress.n_learned >= _FREQUENT:
+            settings = settings._replace(
+                batch_size=-(-2 * settings.batch_size // 3), n_random=-(-2 * settings.n_random // 3)
+            )
+        return learn_round(model, store.take_pending(), store, settings, reader)
 
     def build_metric(self, arrays: Arrays, version: int) -> AnchoredMetric:
         model = Model.from_arrays(arrays)
@@ -221,16 +219,21 @@ class AnchoredOAHU(ClickLearner[AnchoredMetric]):
     def _state_to_content(self, state: LearnerState) -> Content:
         assert isinstance(state, AnchoredState)
         content = super()._state_to_content(state)
-        stored = groups_to_arrays(state.groups, state.n_features, state.dtype)
-        return Content(content.state, content.arrays | stored)
+        parts = state.groups.batches() + state.groups.pending
+        groups = Groups.joined(parts) if parts else None
+        return Content(content.state, content.arrays | groups_to_arrays(groups, state.n_features, state.dtype))
 
     def _state_from_content(self, content: Content) -> AnchoredState:
         groups = groups_from_arrays(content, self.n_features_in_, np.dtype(content.state["dtype"]))
         state = super()._state_from_content(content)
-        if Model.from_arrays(state.arrays).progress.n_pending > len(groups):
+        n_pending = Model.from_arrays(state.arrays).progress.n_pending
+        n_learned = (len(groups) if groups else 0) - n_pending
+        if n_learned < 0:
             raise ValueError("there are fewer stored groups than groups that wait for a round")
-        n_vectors = sum(len(group.vectors) for group in groups)
-        return AnchoredState(**vars(state) | {"groups": groups, "n_vectors": n_vectors})
+        store = GroupStore(groups.cut(0, n_learned) if groups and n_learned else None)
+        if groups and n_pending:
+            store.pending = [groups.cut(n_learned, len(groups))]
+        return AnchoredState(**vars(state) | {"groups": store})
 
     def _expected_arrays(self, content: Content, dtype: np.dtype[Any]) -> Arrays:
         d, r = content.array("axes", (self.n_features_in_, None), dtype).shape
@@ -251,7 +254,7 @@ class _Reader:
     def __init__(self, state: AnchoredState, table: Any, own: Any) -> None:
         self._state, self.table, self._own = state, table, own
 
-    def __call__(self, groups: Sequence[Group], n_random: int, rng: np.random.Generator) -> NDArray[Any]:
+    def __call__(self, groups: Sequence[Groups], n_random: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return the features of the groups' items, then of ``n_random`` random items."""
         values = self._items(groups)
         if not n_random:
@@ -259,25 +262,25 @@ class _Reader:
         if self.table is not None:
             random = self.table[rng.integers(len(self.table), size=n_random)].astype(self._state.dtype)
         else:
-            stored = self._state.groups
-            chosen = [stored[i] for i in rng.integers(len(stored), size=n_random)]
-            items, sizes = self._items(chosen), np.array([len(group.marks) for group in chosen])
+            store = self._state.groups
+            chosen = store.draw(rng.integers(len(store), size=n_random).tolist())
+            items, sizes = self._items(chosen), np.array([len(group.rows) for group in chosen])
             random = items[np.cumsum(sizes) - 1 - rng.integers(sizes)]
         return np.concatenate([values, random])
 
-    def _items(self, groups: Sequence[Group]) -> NDArray[Any]:
-        rows = np.concatenate([group.rows for group in groups])
+    def _items(self, groups: Sequence[Groups]) -> NDArray[Any]:
+        rows = np.concatenate([part.rows for part in groups])
         is_row = rows >= 0
         values = np.empty((len(rows), self._state.n_features), self._state.dtype)
         if is_row.any():
             if self._own is None or rows.max() >= len(self._own):
                 raise InvalidInputError(
-                    "Stored constraints refer to rows of a feature table that is missing or too short. Set the table "
-                    "with set_params(preprocessor=...). Its old rows must be unchanged."
+                    "Stored constraints refer to rows of a feature table that is missing or too short. Set the "
+                    "table with set_params(preprocessor=...). Its old rows must be unchanged."
                 )
             values[is_row] = self._own[rows[is_row]]
         if not is_row.all():
-            values[~is_row] = np.concatenate([group.vectors for group in groups])
+            values[~is_row] = np.concatenate([part.vectors for part in groups])
         return values
 
 

@@ -12,9 +12,9 @@ __all__ = ["MAX_AXES", "Background", "estimate_background", "sample_rows", "star
 Floats = NDArray[np.floating]
 
 #: The largest number of principal axes (r).
-MAX_AXES: Final = 512
+MAX_AXES: Final = 384
 
-_MAX_SAMPLE: Final = 8_192  # items
+_MAX_SAMPLE: Final = 4_096  # items
 _MAX_NUMBERS: Final = 2**23  # numbers in the sample
 _EXACT_FEATURES: Final = 1_024  # with more features, the principal axes are approximated
 
@@ -50,7 +50,7 @@ def starting_background(n_features: int, dtype: np.dtype[Any]) -> Background:
 
 
 def sample_rows(n_items: int, n_features: int) -> NDArray[np.intp]:
-    """Return evenly spaced row numbers of a catalogue: at most 8,192 rows and at most 2^23 numbers."""
+    """Return evenly spaced row numbers of a catalogue: at most 4,096 rows and at most 2^23 numbers."""
     size = min(n_items, _MAX_SAMPLE, max(1, _MAX_NUMBERS // n_features))
     return np.arange(size) * n_items // size
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.learners.anchored.groups import PaddedGroups
+from oahu.learners.anchored.groups import Groups
 from oahu.metrics.anchored_metric import N_ANCHORS, SPACES
 
 __all__ = ["Evidence"]
@@ -23,13 +23,14 @@ Floats = NDArray[np.floating]
 
 _ANCHOR_PRIOR: Final = np.array([0.3, 0.35, 0.1, 0.1, 0.15])
 _EXPERT_PRIOR: Final = np.array([0.3, 0.6, 0.1])
-_TOTALS: Final = np.array([0.0, 0.2, 0.4, 0.6, 0.8])
+_TOTALS: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 _TOTALS_PRIOR: Final = np.array([0.2, 0.3, 0.3, 0.15, 0.05])
-_LARGEST_GLOBAL: Final = 0.4  # a larger total weight needs evidence from near items, not from random items
+_LARGEST_GLOBAL: Final = 0.5  # a larger total weight needs evidence from near items, not from random items
 _RATE: Final = 3.0
 _DECAY: Final = 0.999
 _NEAR: Final = 0.05  # a negative counts if it is nearer than all but this share of the random items
 _RANK_SCALE: Final = 0.02  # the share of nearer random items at which an answer counts half
+_RANK_SHARE: Final = 0.3
 _MAX_COMPARISONS: Final = 2_048  # pairs of items whose answers are compared in one round
 
 _N_EXPERTS = len(SPACES) - N_ANCHORS
@@ -71,22 +72,23 @@ class Evidence(NamedTuple):
         total = float(self._weights(2) @ _TOTALS)
         return np.concatenate([(1 - total) * self._weights(0), total * self._weights(1)])
 
-    def add(self, spaces: Sequence[Floats], groups: PaddedGroups) -> Evidence:
+    def add(self, spaces: Sequence[Floats], groups: Groups) -> Evidence:
         """Return the evidence after more groups.
 
         Parameters
         ----------
-        spaces : list of ndarray of shape (n * m + n_random, dimensions)
+        spaces : list of ndarray of shape (n_items + n_random, dimensions)
             The vectors of the groups' items, and of random items, in each space.
         """
-        n, m = groups.marks.shape
-        alike = groups.marks > 0
+        marks = groups.padded_marks()
+        m = marks.shape[1]
+        alike = marks > 0
         asking = np.flatnonzero(alike.sum(axis=1) > 1)
         most = max(1, _MAX_COMPARISONS // m**2)
         asking = asking[:: -(-len(asking) // most)] if len(asking) > most else asking
         if not len(asking):
             return self
-        own, random = _similarities(spaces, n, m, asking)
+        own, random = _similarities(spaces, groups, asking)
         anchors, experts = self._weights(0), self._weights(1)
         mixtures = np.zeros((self.gains.size + 1, len(SPACES)))
         mixtures[-1, _SLICES[0]] = anchors  # the reference of the learned spaces
@@ -96,39 +98,41 @@ class Evidence(NamedTuple):
         mixtures[_SLICES[2], :N_ANCHORS] = (1 - _TOTALS[:, None]) * anchors
         mixtures[_SLICES[2], N_ANCHORS:] = _TOTALS[:, None] * experts
         weights = mixtures.astype(own.dtype)
-        scores = _scores(np.tensordot(weights, own, 1), np.tensordot(weights, random, 1), groups.marks[asking])
+        scores = _scores(np.tensordot(weights, own, 1), np.tensordot(weights, random, 1), marks[asking])
         if not np.isfinite(scores).all():
             return self  # distances overflow
         scores *= groups.weights[asking]
-        result = self
-        for answer in scores.T:
-            result = result._counted(answer[:-1], float(answer[-1]))
-        return result
-
-    def _counted(self, scores: NDArray[np.float64], reference: float) -> Evidence:
+        answers, reference = scores[:-1].T, scores[-1][:, None]
         gains = np.concatenate(
             [
-                scores[_SLICES[0]] - scores[_CENTRED],
-                scores[_SLICES[1]] - reference,
-                scores[_SLICES[2]] - scores[_SLICES[2]][0],
-            ]
+                answers[:, _SLICES[0]] - answers[:, [_CENTRED]],
+                answers[:, _SLICES[1]] - reference,
+                answers[:, _SLICES[2]] - answers[:, [_SLICES[2].start]],
+            ],
+            axis=1,
         )
-        means = np.array([np.square(gains[part]).mean() for part in _SLICES])
-        return Evidence(_DECAY * self.gains + gains, 1 + _DECAY * (self.squares - 1) + means)
+        means = np.stack([np.square(gains[:, part]).mean(axis=1) for part in _SLICES], axis=1)
+        decays = _DECAY ** np.arange(len(gains))[::-1, None]  # of each answer, at the end
+        decay = _DECAY ** len(gains)
+        return Evidence(
+            decay * self.gains + (decays * gains).sum(axis=0),
+            1 + decay * (self.squares - 1) + (decays * means).sum(axis=0),
+        )
 
 
-def _similarities(spaces: Sequence[Floats], n: int, m: int, asking: NDArray[np.intp]) -> tuple[Any, Any]:
+def _similarities(spaces: Sequence[Floats], groups: Groups, asking: NDArray[np.intp]) -> tuple[Any, Any]:
     """Return the similarities -||a - b||^2 / 2 in each space: among the items of a group, and to random items.
 
     The shapes are (n_spaces, n_asking, m, m) and (n_spaces, n_asking, m, n_random).
     """
-    own, random = [], []
+    own, random, n = [], [], len(groups.rows)
     for vectors in spaces:
-        items, others = vectors[: n * m].reshape(n, m, -1)[asking], vectors[n * m :]
+        items, others = groups.pad(vectors[:n])[asking], vectors[n:]
         halves = 0.5 * np.einsum("nik,nik->ni", items, items)
         other_halves = 0.5 * np.einsum("ik,ik->i", others, others)
         own.append(items @ items.transpose(0, 2, 1) - halves[:, :, None] - halves[:, None, :])
-        random.append(items @ others.T - halves[:, :, None] - other_halves)
+        crossed = items.reshape(-1, others.shape[1]) @ others.T  # one product is faster than one for each group
+        random.append(crossed.reshape(*halves.shape, -1) - halves[:, :, None] - other_halves)
     return np.stack(own), np.stack(random)
 
 
@@ -144,7 +148,8 @@ def _scores(own: Floats, random: Floats, marks: Floats) -> NDArray[np.float64]:
     n_random = random.shape[3]
     if n_random:
         n_local = sum(_TOTALS > _LARGEST_GLOBAL)
-        nearer = (random[:, :, :, None, :] > own[:, :, :, :, None]).sum(axis=4)
+        others, pair = random[:, :, :, None, :], own[:, :, :, :, None]
+        nearer = 0.5 * ((others > pair).sum(axis=4) + (others >= pair).sum(axis=4))  # equal distances count half
         scores = (pairs / (1 + nearer / (_RANK_SCALE * n_random))).sum(axis=(2, 3), dtype=np.float64)
         if n_local:
             last = len(scores) - 1 - n_local  # mixtures: anchors, experts, totals, reference
@@ -156,6 +161,7 @@ def _scores(own: Floats, random: Floats, marks: Floats) -> NDArray[np.float64]:
     near = np.where(own[-1, :, 0, :] >= threshold[:, None], np.maximum(-marks, 0), 0)
     total = near.sum(axis=1)
     near /= np.where(total > 0, total, 1)[:, None]
+    scores *= np.where(total > 0, _RANK_SHARE, 1)
     apart = own[:, :, :, :, None] - own[:, :, :, None, :]
     better = (np.sign(apart) + 1) / 2
     return np.asarray(scores + np.einsum("cnijk,nij,nk->cn", better, pairs, near, dtype=np.float64))

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.learners.anchored.click_loss import loss_gradient
-from oahu.learners.anchored.groups import PaddedGroups
 from oahu.metrics.metric import normalize_rows
 
 __all__ = ["Adam", "Batch", "axis_gradient", "linear_gradient", "network_gradients"]
@@ -28,7 +27,8 @@ class Batch(NamedTuple):
         The items of n groups of m items, then the random items, as unit vectors along the principal axes.
     whitened : ndarray of shape (n * m + n_random, r)
         The same items in the pair-whitened space.
-    groups : PaddedGroups
+    marks : ndarray of shape (n, m)
+        The marks of the items. The mark of padding is 0.
     pairs : ndarray of shape (n, m, m)
         The weights of pairs of alike items (click_loss.py). Their sum over all groups is at most 1.
     temperature : float
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 
     inputs: Floats
     whitened: Floats
-    groups: PaddedGroups
+    marks: Floats
     pairs: Floats
     temperature: float
 
@@ -94,12 +94,12 @@ def network_gradients(batch: Batch, hidden: Floats, bias: Floats, output: Floats
 
 def _output_gradient(outputs: Floats, batch: Batch) -> Floats:
     """Return the gradient of the mean loss of a batch for outputs, which are scaled to unit length in the loss."""
-    n, m = batch.groups.marks.shape
+    n, m = batch.marks.shape
     vectors: Any = normalize_rows(outputs)
     lengths = np.sqrt(np.einsum("ij,ij->i", outputs, outputs))
     gradient = np.empty_like(vectors)
     own, random = loss_gradient(
-        vectors[: n * m].reshape(n, m, -1), vectors[n * m :], batch.groups.marks, batch.pairs, batch.temperature
+        vectors[: n * m].reshape(n, m, -1), vectors[n * m :], batch.marks, batch.pairs, batch.temperature
     )
     gradient[: n * m], gradient[n * m :] = own.reshape(n * m, -1), random
     gradient -= np.einsum("ij,ij->i", gradient, vectors)[:, None] * vectors

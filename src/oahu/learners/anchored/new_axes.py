@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from oahu.learners.anchored.background import Background
-from oahu.learners.anchored.groups import Group, padded
+from oahu.learners.anchored.groups import Groups
 from oahu.learners.anchored.model import Model
 from oahu.learners.anchored.pair_whitening import PairWhitening
 from oahu.learners.anchored.training_round import Read
@@ -18,7 +18,7 @@ _BLOCK = 256  # groups whose features are in memory at the same time
 
 
 def with_new_background(
-    model: Model, background: Background, n_items: int, stored: Sequence[Group], read: Read
+    model: Model, background: Background, n_items: int, learned: Sequence[Groups], read: Read
 ) -> Model:
     """Return the model for a new background. The averages of the gradients start again.
 
@@ -26,8 +26,8 @@ def with_new_background(
     ----------
     n_items : int
         The number of items from which the background was estimated.
-    stored : sequence of Group
-        All stored groups. The new groups among them do not belong to the pair whitening yet.
+    learned : sequence of Groups
+        The stored groups that have been learned.
     """
     progress = model.progress._replace(n_background=n_items, n_steps=0)
     new = Model.with_background(background, progress, model.seed)
@@ -44,13 +44,12 @@ def with_new_background(
         output_weights=new.output_weights._replace(values=model.output_weights.values @ turn.T),
         evidence=model.evidence,
     )
-    learned = stored[: len(stored) - progress.n_pending]
     whitening = PairWhitening.start(r, turn.dtype)._replace(next_at=np.inf)
-    for start in range(0, len(learned), _BLOCK):
-        groups = learned[start : start + _BLOCK]
-        part = padded(groups)
-        items = part.pad(new.spaces.inputs(read(groups, 0, np.random.default_rng(0))))
-        whitening = whitening.add(items, part.marks, part.weights)
+    for batch in learned:
+        for start in range(0, len(batch), _BLOCK):
+            groups = batch.cut(start, start + _BLOCK)
+            items = groups.pad(new.spaces.inputs(read([groups], 0, np.random.default_rng(0))))
+            whitening = whitening.add(items, groups.padded_marks(), groups.weights)
     return new._replace(
         whitening=whitening.decomposed() if whitening.n_pairs >= 8 else whitening._replace(next_at=8.0)
     )

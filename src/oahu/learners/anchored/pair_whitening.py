@@ -17,7 +17,7 @@ Floats = NDArray[np.floating]
 _PRIOR_PAIRS: Final = 100.0  # the identity counts as much as this number of pairs
 _FLOOR: Final = 0.1  # added to all variances, relative to their mean weighted by themselves
 _FIRST_PAIRS: Final = 8.0  # the matrix is computed for the first time with this number of pairs ...
-_GROWTH: Final = 1.3  # ... and again whenever their number has grown by this factor
+_GROWTH: Final = 1.5  # ... and again whenever their number has grown by this factor
 
 
 class PairWhitening(NamedTuple):
@@ -26,7 +26,7 @@ class PairWhitening(NamedTuple):
     Attributes
     ----------
     scatter : ndarray of shape (r, r)
-        The mean outer product of the deviations of alike items from their mean.
+        The sum of the outer products of the deviations of alike items from their mean.
     matrix : ndarray of shape (r, r)
         The inverse square root of the shrunk scatter: symmetric, positive definite.
     n_pairs : float
@@ -65,17 +65,16 @@ class PairWhitening(NamedTuple):
         deviations = deviations[alike].astype(items.dtype)
         n_new = float((weight * (counts - 1)).sum())
         n_pairs = self.n_pairs + n_new
-        scatter = self.scatter * items.dtype.type(self.n_pairs / n_pairs)
-        scatter += deviations.T @ deviations * items.dtype.type(1 / n_pairs)
+        scatter = deviations.T @ deviations
+        scatter += self.scatter
         changed = self._replace(scatter=scatter, n_pairs=n_pairs)
         return changed.decomposed() if n_pairs >= self.next_at else changed
 
     def decomposed(self) -> PairWhitening:
         """Return the whitening with a new matrix."""
         r = len(self.scatter)
-        total = float(np.trace(self.scatter))
-        covariance = self.n_pairs * self.scatter
-        covariance[np.diag_indices(r)] += _PRIOR_PAIRS * total / r
+        covariance = self.scatter.copy()
+        covariance[np.diag_indices(r)] += _PRIOR_PAIRS / r * float(np.trace(self.scatter)) / self.n_pairs
         variances, axes = np.linalg.eigh(covariance / (self.n_pairs + _PRIOR_PAIRS))
         variances = np.maximum(variances, 0)
         floor = _FLOOR * np.square(variances).sum() / max(variances.sum(), np.finfo(variances.dtype).tiny)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from oahu.learners.anchored.click_loss import pair_weights
 from oahu.learners.anchored.experts import Adam, Batch, axis_gradient, linear_gradient, network_gradients
-from oahu.learners.anchored.groups import Group, PaddedGroups, padded
-from oahu.learners.anchored.evidence import Evidence
+from oahu.learners.anchored.group_store import GroupStore
+from oahu.learners.anchored.groups import Groups
 from oahu.learners.anchored.model import Model
 from oahu.learners.anchored.pair_whitening import PairWhitening
 from oahu.metrics.anchored_metric import SPACES
@@ -21,8 +21,11 @@ __all__ = ["Settings", "learn_round"]
 Floats = NDArray[np.floating]
 
 _AXIS_RATE: Final = 0.05
+_AXIS_PRIOR: Final = 0.33
 _NETWORK_EVERY: Final = 4
 _NETWORK_RATE: Final = 0.001
+_MAX_TRAINED: Final = 32  # new groups of a round that are trained on ...
+_MAX_ASKED: Final = 16  # ... and that are questions for the evidence
 _HALVING: Final = 200
 _POWER: Final = 0.5
 _ALL_SPACES: Final = np.ones(len(SPACES), bool)
@@ -39,78 +42,67 @@ class Settings(NamedTuple):
 
 
 #: Reads the features of groups' items, one row for each item of each group, then of n random items.
-Read = Callable[[Sequence[Group], int, np.random.Generator], Floats]
+Read = Callable[[Sequence[Groups], int, np.random.Generator], Floats]
 
 
-def learn_round(model: Model, stored: Sequence[Group], n_extra: int, settings: Settings, read: Read) -> Model:
+def learn_round(model: Model, new: Groups, store: GroupStore, settings: Settings, read: Read) -> Model:
     """Return the model after a round.
+
+    The pair whitening counts all new groups. If there are many, only the last 32 are trained on, and only the first
+    16 of these are questions for the evidence.
 
     Parameters
     ----------
-    stored : sequence of Group
-        The stored groups, oldest first. The last ``n_pending`` groups are new.
-    n_extra : int
-        The number of further batches, which are drawn from all stored groups.
+    new : Groups
+        The groups of this round.
+    store : GroupStore
+        The groups of all rounds, including this one.
     """
     rng = np.random.default_rng([*model.seed, model.progress.n_rounds])
-    n_new = model.progress.n_pending
-    new, old = list(stored[len(stored) - n_new :]), stored[: len(stored) - n_new]
-    n_old = min(settings.batch_size - n_new if n_new < settings.batch_size else n_new, len(old))
-    groups = new + [old[i] for i in _draw(len(old), n_old, rng)]
-    values = read(groups, settings.n_random, rng)
     progress = model.progress._replace(
-        n_learned=model.progress.n_learned + n_new, n_pending=0, n_rounds=model.progress.n_rounds + 1, credit=0.0
+        n_learned=model.progress.n_learned + len(new), n_rounds=model.progress.n_rounds + 1
     )
-    batch = _batch(model, padded(groups), values, settings)
-    evidence, whitening = _statistics(model, batch, values, n_new)
-    model = _step(model._replace(progress=progress, evidence=evidence), batch, settings)
-    for _ in range(n_extra):
-        groups = [stored[i] for i in _draw(len(stored), min(settings.batch_size, len(stored)), rng)]
-        model = _step(
-            model, _batch(model, padded(groups), read(groups, settings.n_random, rng), settings), settings
-        )
+    model = model._replace(progress=progress)
+    if not model.background.axes.shape[1]:
+        return model  # the catalogue is not known yet
+    n_new, n_earlier = len(new), max(0, len(store) - len(new))
+    n_old = min(max(settings.batch_size - n_new, 0), n_earlier)
+    old = store.draw(rng.integers(n_earlier, size=n_old).tolist()) if n_old else []
+    parts = [new, *old]
+    values = read(parts, settings.n_random, rng)
+    groups = Groups.joined(parts)
+    spaces, n_items = model.spaces, len(groups.rows)
+    inputs = spaces.inputs(values)
+    whitening = model.whitening.add(new.pad(inputs[: len(new.rows)]), new.padded_marks(), new.weights)
+
+    skipped = max(0, n_new - _MAX_TRAINED)
+    first = int(groups.offsets[skipped])
+    values, inputs, n_items = values[first:], inputs[first:], n_items - first
+    whitened = spaces.whitened(inputs)
+    asked = new.cut(skipped, min(n_new, skipped + _MAX_ASKED))
+    chosen = np.r_[0 : len(asked.rows), n_items : len(values)]
+    vectors = spaces.starting_vectors(values[chosen], _ALL_SPACES)
+    vectors += spaces.other_vectors(inputs[chosen], whitened[chosen], _ALL_SPACES)
+    evidence = model.evidence.add(vectors, asked)
+
+    batch = _batch(groups.cut(skipped, len(groups)), inputs, whitened, settings.temperature)
+    model = _step(model._replace(evidence=evidence), batch, settings)
     return model._replace(whitening=whitening)
 
 
-def _draw(n: int, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return ``size`` random numbers below ``n``, or all of them if there are no more."""
-    return rng.integers(n, size=size) if size < n else np.arange(size)
-
-
-def _batch(model: Model, groups: PaddedGroups, values: Floats, settings: Settings) -> Batch:
-    """Return the inputs of the experts. ``values`` are the features of the groups' items and of random items."""
-    n, spaces = int(groups.sizes.sum()), model.spaces
-    inputs = spaces.inputs(values)
-    whitened = spaces.whitened(inputs)
-    pairs = pair_weights(groups.marks) * (groups.weights / len(groups.weights))[:, None, None]
+def _batch(groups: Groups, inputs: Floats, whitened: Floats, temperature: float) -> Batch:
+    """Return the inputs of the experts, for the groups' items and for random items."""
+    n, marks = len(groups.rows), groups.padded_marks()
+    pairs = pair_weights(marks) * (groups.weights / len(groups))[:, None, None]
     padded_inputs, padded_whitened = (
         np.concatenate([_flat(groups.pad(part[:n])), part[n:]]) for part in (inputs, whitened)
     )
-    return Batch(padded_inputs, padded_whitened, groups, pairs.astype(inputs.dtype), float(settings.temperature))
-
-
-def _statistics(model: Model, batch: Batch, values: Floats, n_new: int) -> tuple[Evidence, PairWhitening]:
-    """Return the evidence and the pair whitening with the new groups, the first groups of the batch."""
-    groups, spaces = batch.groups, model.spaces
-    n, m = groups.marks.shape
-    new = PaddedGroups(*(array[:n_new] for array in groups))
-    items, n_all = values[: int(new.sizes.sum())], int(groups.sizes.sum())
-    starting = spaces.starting_vectors(np.concatenate([items, values[n_all:]]), _ALL_SPACES)
-    vectors = [np.concatenate([_flat(new.pad(part[: len(items)])), part[len(items) :]]) for part in starting]
-    rows = np.r_[0 : n_new * m, n * m : len(batch.inputs)]
-    vectors += spaces.other_vectors(batch.inputs[rows], batch.whitened[rows], _ALL_SPACES)
-    whitening = model.whitening
-    if spaces.axes.shape[1]:
-        new_items = batch.inputs[: n_new * m].reshape(n_new, m, -1)
-        whitening = whitening.add(new_items, new.marks, new.weights)
-    return model.evidence.add(vectors, new), whitening
+    return Batch(padded_inputs, padded_whitened, marks, pairs.astype(inputs.dtype), float(temperature))
 
 
 def _step(model: Model, batch: Batch, settings: Settings) -> Model:
     """Return the model after one step of the experts. Every fourth step also trains the network."""
     r = batch.inputs.shape[1]
-    if not r:
-        return model
     t = model.progress.n_steps + 1
     prior = settings.prior / model.progress.n_learned
     slower = (1 + t / _HALVING) ** -_POWER
@@ -118,7 +110,7 @@ def _step(model: Model, batch: Batch, settings: Settings) -> Model:
     eye = np.eye(r, dtype=batch.inputs.dtype)
     model = model._replace(
         axis_weights=_stepped(
-            model.axis_weights, axis_gradient(batch, model.axis_weights.values), prior, _AXIS_RATE, t
+            model.axis_weights, axis_gradient(batch, model.axis_weights.values), _AXIS_PRIOR * prior, _AXIS_RATE, t
         ),
         linear_map=_stepped(model.linear_map, linear_gradient(batch, model.linear_map.values), prior, rate, t, eye),
         progress=model.progress._replace(n_steps=t),
