@@ -13,7 +13,7 @@ from oahu.io.model_files import Content, storable
 from oahu.metrics.ensemble_metric import unpack_weights
 from oahu.metrics.metric import DistanceMetric, SingleSpace, frozen_copy, normalize_rows
 
-__all__ = ["N_ANCHORS", "SPACES", "AnchoredMetric", "AnchoredSpace", "SpaceArrays"]
+__all__ = ["N_ANCHORS", "SPACES", "AnchoredMetric", "AnchoredSpace", "SpaceArrays", "with_leading"]
 
 Floats = NDArray[np.floating]
 
@@ -37,7 +37,9 @@ _BLOCK = 2048  # items encoded at a time
 
 
 class SpaceArrays(NamedTuple):
-    """The arrays that define the spaces. r is the number of principal axes of the catalogue.
+    """The arrays that define the spaces, with the first R principal axes of the catalogue.
+
+    Matrices are learned only for the first r axes, the leading axes. The other axes are scaled one by one.
 
     Attributes
     ----------
@@ -45,13 +47,15 @@ class SpaceArrays(NamedTuple):
         The mean of the catalogue.
     spread : ndarray of shape (1,)
         The root of the mean squared distance between an item and the mean.
-    axes : ndarray of shape (d, r)
+    axes : ndarray of shape (d, R)
         The principal axes of the catalogue.
-    gains : ndarray of shape (r,)
+    gains : ndarray of shape (R,)
         The factor of each axis in the catalogue-whitened space.
     pair_whitening : ndarray of shape (r, r)
-        The symmetric matrix of the pair-whitened space.
-    axis_weights : ndarray of shape (r,)
+        The symmetric matrix of the pair-whitened space, for the leading axes.
+    pair_gains : ndarray of shape (R - r,)
+        The factor of each other axis in the pair-whitened space.
+    axis_weights : ndarray of shape (R,)
         The learned factor of each axis.
     linear_map : ndarray of shape (r, r)
         The learned matrix. Its inputs are vectors of the pair-whitened space.
@@ -66,6 +70,7 @@ class SpaceArrays(NamedTuple):
     axes: Floats
     gains: Floats
     pair_whitening: Floats
+    pair_gains: Floats
     axis_weights: Floats
     linear_map: Floats
     hidden_weights: Floats
@@ -83,7 +88,8 @@ class SpaceArrays(NamedTuple):
 
     def whitened(self, inputs: Floats) -> Floats:
         """Return the vectors of the pair-whitened space for `inputs`."""
-        return normalize_rows(inputs @ self.pair_whitening)
+        r = len(self.pair_whitening)
+        return normalize_rows(with_leading(inputs[:, :r] @ self.pair_whitening, inputs[:, r:] * self.pair_gains))
 
     def vectors(self, items: Floats, wanted: Sequence[bool] | NDArray[np.bool_]) -> list[Any]:
         """Return the vectors of items in each wanted space, and None for other spaces."""
@@ -111,6 +117,8 @@ class SpaceArrays(NamedTuple):
         ``inputs`` are the results of `inputs`, and ``whitened`` are the results of `whitened`.
         """
         vectors: list[Any] = [None] * 5
+        r = len(self.linear_map)
+        leading, rest = whitened[:, :r], whitened[:, r:]
         if wanted[_WHITENED]:
             vectors[0] = normalize_rows(inputs * self.gains)
         if wanted[_PAIR_WHITENED]:
@@ -118,11 +126,16 @@ class SpaceArrays(NamedTuple):
         if wanted[_AXIS_WEIGHTS]:
             vectors[2] = normalize_rows(inputs * self.axis_weights)
         if wanted[_LINEAR_MAP]:
-            vectors[3] = normalize_rows(whitened @ self.linear_map.T)
+            vectors[3] = normalize_rows(with_leading(leading @ self.linear_map.T, rest))
         if wanted[_NETWORK]:
-            units = np.maximum(whitened @ self.hidden_weights + self.hidden_bias, 0)
-            vectors[4] = normalize_rows(whitened + units @ self.output_weights)
+            units = np.maximum(leading @ self.hidden_weights + self.hidden_bias, 0)
+            vectors[4] = normalize_rows(with_leading(leading + units @ self.output_weights, rest))
         return vectors
+
+
+def with_leading(leading: Floats, rest: Floats) -> Floats:
+    """Return vectors with these coordinates along the leading axes and along the other axes."""
+    return np.concatenate([leading, rest], axis=1) if rest.shape[1] else leading
 
 
 @storable
@@ -256,16 +269,17 @@ class AnchoredMetric(DistanceMetric):
     @classmethod
     def _from_content(cls, content: Content) -> AnchoredMetric:
         axes = content.array("axes", (None, None))
-        (d, r), dtype = axes.shape, axes.dtype
+        (d, n), dtype = axes.shape, axes.dtype
         if dtype not in (np.float32, np.float64):
             raise ValueError(f"its 'axes' entry must have the dtype float32 or float64, not {dtype}")
-        h = content.array("hidden_bias", (None,)).size
-        shapes = ((d,), (1,), (d, r), (r,), (r, r), (r,), (r, r), (r, h), (h,), (h, r))
+        h, r = content.array("hidden_bias", (None,)).size, content.array("linear_map", (None, None)).shape[0]
+        shapes = ((d,), (1,), (d, n), (n,), (r, r), (n - r,), (n,), (r, r), (r, h), (h,), (h, r))
         arrays = SpaceArrays(
             *(content.array(name, shape, dtype) for name, shape in zip(SpaceArrays._fields, shapes, strict=True))
         )
-        if not arrays.spread[0] > 0 or min(arrays.gains.min(initial=0), arrays.axis_weights.min(initial=0)) < 0:
-            raise ValueError("its 'spread' entry must be positive, 'gains' and 'axis_weights' not negative")
+        factors = arrays.gains, arrays.pair_gains, arrays.axis_weights
+        if not arrays.spread[0] > 0 or min(each.min(initial=0) for each in factors) < 0:
+            raise ValueError("its 'spread' entry must be positive, and its factors of axes must not be negative")
         return cls.frozen(arrays, unpack_weights(content, len(SPACES)), content.count("version"))
 
 

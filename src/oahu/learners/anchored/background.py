@@ -7,12 +7,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_AXES", "Background", "estimate_background", "sample_rows", "starting_background"]
+__all__ = ["MAX_AXES", "MAX_LEADING", "Background", "estimate_background", "sample_rows", "starting_background"]
 
 Floats = NDArray[np.floating]
 
-#: The largest number of principal axes (r).
-MAX_AXES: Final = 384
+#: The largest number of principal axes (R).
+MAX_AXES: Final = 768
+#: The largest number of leading axes (r), for which matrices are learned.
+MAX_LEADING: Final = 384
 
 _MAX_SAMPLE: Final = 4_096  # items
 _MAX_NUMBERS: Final = 2**23  # numbers in the sample
@@ -25,9 +27,9 @@ class Background(NamedTuple):
     Attributes
     ----------
     mean : ndarray of shape (d,)
-    axes : ndarray of shape (d, r)
+    axes : ndarray of shape (d, R)
         The principal axes, one per column, in the order of decreasing variance.
-    variances : ndarray of shape (r,)
+    variances : ndarray of shape (R,)
         The variance of the items along each axis.
     spread : ndarray of shape (1,)
         The root of the mean squared distance between an item and the mean.
@@ -37,6 +39,11 @@ class Background(NamedTuple):
     axes: Floats
     variances: Floats
     spread: Floats
+
+    @property
+    def n_leading(self) -> int:
+        """The number of leading axes (r)."""
+        return min(self.axes.shape[1], MAX_LEADING)
 
     def coordinates(self, items: Floats) -> Floats:
         """Return the coordinates of items along the principal axes."""

@@ -30,6 +30,7 @@ _RATE: Final = 3.0
 _DECAY: Final = 0.999
 _NEAR: Final = 0.05  # a negative counts if it is nearer than all but this share of the random items
 _RANK_SCALE: Final = 0.02  # the share of nearer random items at which an answer counts half
+_MAX_COMPARED: Final = 0.5
 _RANK_SHARE: Final = 0.3
 _MAX_COMPARISONS: Final = 2_048  # pairs of items whose answers are compared in one round
 
@@ -90,9 +91,11 @@ class Evidence(NamedTuple):
             return self
         own, random = _similarities(spaces, groups, asking)
         anchors, experts = self._weights(0), self._weights(1)
+        total = min(float(self._weights(2) @ _TOTALS), _MAX_COMPARED)
         mixtures = np.zeros((self.gains.size + 1, len(SPACES)))
         mixtures[-1, _SLICES[0]] = anchors  # the reference of the learned spaces
-        mixtures[_SLICES[0], :N_ANCHORS] = np.eye(N_ANCHORS)
+        mixtures[_SLICES[0], :N_ANCHORS] = (1 - total) * np.eye(N_ANCHORS)
+        mixtures[_SLICES[0], N_ANCHORS:] = total * experts
         mixtures[_SLICES[1], :N_ANCHORS] = 0.5 * anchors
         mixtures[_SLICES[1], N_ANCHORS:] = 0.5 * np.eye(_N_EXPERTS)
         mixtures[_SLICES[2], :N_ANCHORS] = (1 - _TOTALS[:, None]) * anchors

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oahu.learners.anchored.click_loss import loss_gradient
+from oahu.metrics.anchored_metric import with_leading
 from oahu.metrics.metric import normalize_rows
 
 __all__ = ["Adam", "Batch", "axis_gradient", "linear_gradient", "network_gradients"]
@@ -23,9 +24,9 @@ class Batch(NamedTuple):
 
     Attributes
     ----------
-    inputs : ndarray of shape (n * m + n_random, r)
+    inputs : ndarray of shape (n * m + n_random, R)
         The items of n groups of m items, then the random items, as unit vectors along the principal axes.
-    whitened : ndarray of shape (n * m + n_random, r)
+    whitened : ndarray of shape (n * m + n_random, R)
         The same items in the pair-whitened space.
     marks : ndarray of shape (n, m)
         The marks of the items. The mark of padding is 0.
@@ -80,16 +81,24 @@ def axis_gradient(batch: Batch, logarithms: Floats) -> Floats:
 
 def linear_gradient(batch: Batch, matrix: Floats) -> Floats:
     """Return the gradient for the matrix of the linear map."""
-    return np.asarray(_output_gradient(batch.whitened @ matrix.T, batch).T @ batch.whitened)
+    leading, rest = _split(batch, len(matrix))
+    gradient = _output_gradient(with_leading(leading @ matrix.T, rest), batch)[:, : len(matrix)]
+    return np.asarray(gradient.T @ leading)
 
 
 def network_gradients(batch: Batch, hidden: Floats, bias: Floats, output: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the gradients for the hidden weights, the bias and the output weights of the network."""
-    units = np.maximum(batch.whitened @ hidden + bias, 0)
-    gradient = _output_gradient(batch.whitened + units @ output, batch)
+    leading, rest = _split(batch, len(hidden))
+    units = np.maximum(leading @ hidden + bias, 0)
+    gradient = _output_gradient(with_leading(leading + units @ output, rest), batch)[:, : len(hidden)]
     at_units = gradient @ output.T
     at_units *= units > 0
-    return batch.whitened.T @ at_units, at_units.sum(axis=0), units.T @ gradient
+    return leading.T @ at_units, at_units.sum(axis=0), units.T @ gradient
+
+
+def _split(batch: Batch, n_leading: int) -> tuple[Floats, Floats]:
+    """Return the coordinates of the pair-whitened vectors along the leading axes and along the other axes."""
+    return batch.whitened[:, :n_leading], batch.whitened[:, n_leading:]
 
 
 def _output_gradient(outputs: Floats, batch: Batch) -> Floats:

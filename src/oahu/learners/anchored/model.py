@@ -20,6 +20,7 @@ Floats = NDArray[np.floating]
 
 _HIDDEN_UNITS: Final = 256
 _WHITENING_FLOOR: Final = 0.3  # of the catalogue whitening: added to all variances, relative to their weighted mean
+_PAIR_ARRAYS: Final = ("pair_scatter", "pair_squares", "pair_whitening", "pair_gains")
 _EXPERTS: Final = ("log_axis_weights", "linear_map", "hidden_weights", "hidden_bias", "output_weights")
 
 
@@ -73,18 +74,20 @@ class Model(NamedTuple):
     @classmethod
     def with_background(cls, background: Background, progress: Progress, seed: NDArray[np.uint32]) -> Self:
         """Return an untrained model for a background."""
-        r, dtype = background.axes.shape[1], background.axes.dtype
+        n_axes, r, dtype = background.axes.shape[1], background.n_leading, background.axes.dtype
         rng = np.random.default_rng(seed)
         hidden = rng.normal(0, np.sqrt(2), (r, _HIDDEN_UNITS)).astype(dtype)  # items have length 1
         starts = (
-            np.zeros(r, dtype),
+            np.zeros(n_axes, dtype),
             np.eye(r, dtype=dtype),
             hidden,
             np.zeros(_HIDDEN_UNITS, dtype),
             np.zeros((_HIDDEN_UNITS, r), dtype),
         )
         experts = map(Adam.start, starts)
-        return cls(background, *experts, PairWhitening.start(r, dtype), Evidence.start(), progress, seed)
+        return cls(
+            background, *experts, PairWhitening.start(r, n_axes - r, dtype), Evidence.start(), progress, seed
+        )
 
     @property
     def spaces(self) -> SpaceArrays:
@@ -96,6 +99,7 @@ class Model(NamedTuple):
             background.axes,
             _gains(background.variances),
             self.whitening.matrix,
+            self.whitening.gains,
             np.exp(self.axis_weights.values),
             self.linear_map.values,
             self.hidden_weights.values,
@@ -108,8 +112,9 @@ class Model(NamedTuple):
         arrays: Arrays = {**self.background._asdict(), "seed": self.seed, **self.evidence._asdict()}
         for name, expert in zip(_EXPERTS, self[1:6], strict=True):
             arrays |= {name: expert.values, f"{name}_means": expert.means, f"{name}_squares": expert.squares}
-        arrays |= {"pair_scatter": self.whitening.scatter, "pair_whitening": self.whitening.matrix}
-        arrays["pair_counts"] = np.array([self.whitening.n_pairs, self.whitening.next_at])
+        *pair_arrays, n_pairs, next_at = self.whitening
+        arrays |= dict(zip(_PAIR_ARRAYS, pair_arrays, strict=True))
+        arrays["pair_counts"] = np.array([n_pairs, next_at])
         arrays["progress"] = np.array(self.progress, np.float64)
         return arrays
 
@@ -122,7 +127,7 @@ class Model(NamedTuple):
         return cls(
             Background(*(arrays[name] for name in Background._fields)),
             *experts,
-            PairWhitening(arrays["pair_scatter"], arrays["pair_whitening"], n_pairs, next_at),
+            PairWhitening(*(arrays[name] for name in _PAIR_ARRAYS), n_pairs, next_at),
             Evidence(*(arrays[name] for name in Evidence._fields)),
             Progress(*map(int, counts), credit),
             arrays["seed"],

@@ -32,19 +32,20 @@ def with_new_background(
     progress = model.progress._replace(n_background=n_items, n_steps=0)
     new = Model.with_background(background, progress, model.seed)
     turn = background.axes.T @ model.background.axes
-    r, old_r = turn.shape
-    if not old_r:
+    if not turn.shape[1]:
         return new._replace(evidence=model.evidence)
+    r, old_r = background.n_leading, model.background.n_leading
+    leading = turn[:r, :old_r]
     old_map = model.linear_map.values - np.eye(old_r, dtype=turn.dtype)
     new = new._replace(
         axis_weights=new.axis_weights._replace(values=np.square(turn) @ model.axis_weights.values),
-        linear_map=new.linear_map._replace(values=new.linear_map.values + turn @ old_map @ turn.T),
-        hidden_weights=new.hidden_weights._replace(values=turn @ model.hidden_weights.values),
+        linear_map=new.linear_map._replace(values=new.linear_map.values + leading @ old_map @ leading.T),
+        hidden_weights=new.hidden_weights._replace(values=leading @ model.hidden_weights.values),
         hidden_bias=new.hidden_bias._replace(values=model.hidden_bias.values),
-        output_weights=new.output_weights._replace(values=model.output_weights.values @ turn.T),
+        output_weights=new.output_weights._replace(values=model.output_weights.values @ leading.T),
         evidence=model.evidence,
     )
-    whitening = PairWhitening.start(r, turn.dtype)._replace(next_at=np.inf)
+    whitening = PairWhitening.start(r, len(turn) - r, turn.dtype)._replace(next_at=np.inf)
     for batch in learned:
         for start in range(0, len(batch), _BLOCK):
             groups = batch.cut(start, start + _BLOCK)

@@ -26,9 +26,13 @@ class PairWhitening(NamedTuple):
     Attributes
     ----------
     scatter : ndarray of shape (r, r)
-        The sum of the outer products of the deviations of alike items from their mean.
+        The sum of the outer products of the deviations of alike items from their mean, along the leading axes.
+    squares : ndarray of shape (R - r,)
+        The sum of the squared deviations along each other axis.
     matrix : ndarray of shape (r, r)
         The inverse square root of the shrunk scatter: symmetric, positive definite.
+    gains : ndarray of shape (R - r,)
+        The inverse square roots of the shrunk squares.
     n_pairs : float
         The number of pairs in the scatter.
     next_at : float
@@ -36,20 +40,31 @@ class PairWhitening(NamedTuple):
     """
 
     scatter: Floats
+    squares: Floats
     matrix: Floats
+    gains: Floats
     n_pairs: float
     next_at: float
 
     @classmethod
-    def start(cls, size: int, dtype: np.dtype[Any]) -> PairWhitening:
-        return cls(np.zeros((size, size), dtype), np.eye(size, dtype=dtype), 0.0, _FIRST_PAIRS)
+    def start(cls, n_leading: int, n_other: int, dtype: np.dtype[Any]) -> PairWhitening:
+        """Return the whitening before the first pair, which changes nothing."""
+        return cls(
+            np.zeros((n_leading, n_leading), dtype),
+            np.zeros(n_other, dtype),
+            np.eye(n_leading, dtype=dtype),
+            np.ones(n_other, dtype),
+            0.0,
+            _FIRST_PAIRS,
+        )
 
     def add(self, items: Floats, marks: Floats, weights: Floats) -> PairWhitening:
         """Return the whitening after more groups.
 
         Parameters
         ----------
-        items : ndarray of shape (n, m, r)
+        items : ndarray of shape (n, m, R)
+            The coordinates of the groups' items along all axes.
         marks : ndarray of shape (n, m)
         weights : ndarray of shape (n,)
         """
@@ -65,21 +80,25 @@ class PairWhitening(NamedTuple):
         deviations = deviations[alike].astype(items.dtype)
         n_new = float((weight * (counts - 1)).sum())
         n_pairs = self.n_pairs + n_new
-        scatter = deviations.T @ deviations
+        leading, rest = np.split(deviations, [len(self.scatter)], axis=1)
+        scatter = leading.T @ leading
         scatter += self.scatter
-        changed = self._replace(scatter=scatter, n_pairs=n_pairs)
+        squares = self.squares + np.einsum("ij,ij->j", rest, rest)
+        changed = self._replace(scatter=scatter, squares=squares, n_pairs=n_pairs)
         return changed.decomposed() if n_pairs >= self.next_at else changed
 
     def decomposed(self) -> PairWhitening:
         """Return the whitening with a new matrix."""
-        r = len(self.scatter)
+        r, n_axes = len(self.scatter), len(self.scatter) + len(self.squares)
+        prior = (float(np.trace(self.scatter)) + float(self.squares.sum())) / self.n_pairs * _PRIOR_PAIRS / n_axes
         covariance = self.scatter.copy()
-        covariance[np.diag_indices(r)] += _PRIOR_PAIRS / r * float(np.trace(self.scatter)) / self.n_pairs
-        variances, axes = np.linalg.eigh(covariance / (self.n_pairs + _PRIOR_PAIRS))
-        variances = np.maximum(variances, 0)
+        covariance[np.diag_indices(r)] += prior
+        variances, axes = np.linalg.eigh(covariance)
+        variances = np.concatenate([np.maximum(variances, 0), self.squares + prior])
         floor = _FLOOR * np.square(variances).sum() / max(variances.sum(), np.finfo(variances.dtype).tiny)
         if not floor > 0:  # all alike items are equal
             return self._replace(next_at=self.n_pairs * _GROWTH)
         factors = (variances + floor) ** -0.5
         factors /= factors.mean()
-        return self._replace(matrix=(axes * factors) @ axes.T, next_at=self.n_pairs * _GROWTH)
+        matrix = (axes * factors[:r]) @ axes.T
+        return self._replace(matrix=matrix, gains=factors[r:], next_at=self.n_pairs * _GROWTH)

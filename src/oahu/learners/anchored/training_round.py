@@ -102,7 +102,7 @@ def _batch(groups: Groups, inputs: Floats, whitened: Floats, temperature: float)
 
 def _step(model: Model, batch: Batch, settings: Settings) -> Model:
     """Return the model after one step of the experts. Every fourth step also trains the network."""
-    r = batch.inputs.shape[1]
+    r = model.background.n_leading
     t = model.progress.n_steps + 1
     prior = settings.prior / model.progress.n_learned
     slower = (1 + t / _HALVING) ** -_POWER
