@@ -186,11 +186,11 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     # -- methods of TripletLearner and PairLearner -------------------------------------------------------
 
     @abstractmethod
-    def _constraints(self, data: Any, y: Any, n_features: int | None) -> Tuples:
+    def _constraints(self, data: Any, y: Any, n_features: int | None) -> Tuples | Clicks:
         """Return validated constraints: triplets for a triplet learner, pairs for a pair learner."""
 
     @abstractmethod
-    def _sample(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Tuples:
+    def _sample(self, items: Any, labels: NDArray[Any], rng: np.random.Generator) -> Tuples | Clicks:
         """Return ``n_constraints`` constraints drawn from labels."""
 
     @abstractmethod
@@ -309,7 +309,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         self._state = state
         self.n_features_in_ = state.n_features
 
-    def _learn(self, state: LearnerState, constraints: Tuples) -> None:
+    def _learn(self, state: LearnerState, constraints: Any) -> None:
         """Learn all constraints in order. The method changes ``state``.
 
         The first invalid or rejected constraint raises an error.
@@ -354,7 +354,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         )
 
     @staticmethod
-    def _reject(constraints: Tuples, position: int, why: str) -> NoReturn:
+    def _reject(constraints: Tuples | Clicks, position: int, why: str) -> NoReturn:
         """Raise `RejectedConstraintError` for the constraint at ``position``."""
         noun, row = constraints.origin(position)
         raise RejectedConstraintError(

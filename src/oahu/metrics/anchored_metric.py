@@ -1,4 +1,4 @@
-"""AnchoredOAHU's metric: a weighted sum of squared distances in four starting spaces and four learned spaces."""
+"""AnchoredOAHU's metric: a weighted sum of squared distances in five starting spaces and three learned spaces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["N_ANCHORS", "SPACES", "AnchoredMetric", "AnchoredSpace", "SpaceArray
 
 Floats = NDArray[np.floating]
 
-#: The names of the spaces. The first four are the starting spaces, the others are learned.
+#: The names of the spaces. The first five are the starting spaces, the others are learned by gradient steps.
 SPACES: Final = (
     "cosine",
     "centred cosine",
@@ -83,7 +83,7 @@ class SpaceArrays(NamedTuple):
         return (d, d, d, r, r, r, r, r)
 
     def inputs(self, items: Floats) -> Floats:
-        """Return the coordinates of items along the axes, scaled to unit length: the inputs of the learned spaces."""
+        """Return the coordinates of items along the axes, scaled to unit length: inputs of the learned spaces."""
         return normalize_rows((items - self.mean) @ self.axes)
 
     def whitened(self, inputs: Floats) -> Floats:
@@ -143,10 +143,11 @@ def with_leading(leading: Floats, rest: Floats) -> Floats:
 class AnchoredMetric(DistanceMetric):
     """The immutable metric of AnchoredOAHU. Its squared distance is a weighted sum of squared distances in spaces.
 
-    The starting spaces need no feedback: cosine, centred cosine (after the mean of the catalogue is subtracted),
+    Four starting spaces need no feedback: cosine, centred cosine (after the mean of the catalogue is subtracted),
     Euclidean (divided by the spread of the catalogue), and the centred cosine after the catalogue is whitened. The
-    learned spaces compare the directions of centred items after a learned linear map: whitening by the differences
-    of alike items, one weight for each principal axis of the catalogue, a full matrix, and a network.
+    fifth is the centred cosine after whitening by the differences of alike items. The learned spaces compare the
+    directions of centred items after a learned map: one weight for each principal axis of the catalogue, a matrix,
+    and a network.
 
     Attributes
     ----------

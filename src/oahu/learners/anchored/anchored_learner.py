@@ -29,8 +29,8 @@ from oahu.randomness import RandomState
 __all__ = ["AnchoredOAHU"]
 
 _FULL_GROUP: Final = 11  # items of a group that causes a round of its own: a query and ten marks
-_FIRST_GROUPS: Final = 64  # small groups cause rounds of their own at the start
-_SIZE_POWER: Final = 3
+_SIZE_POWER: Final = 3.3  # a group of m items counts as (m / 11) ** 3.3 full groups
+_FIRST_GROUPS: Final = 64  # small groups count more at the start
 _FREQUENT: Final = 1_000  # groups after which rounds take place less often
 _RARE: Final = 2  # full groups per round after that
 _FIRST_ITEMS: Final = (
@@ -42,7 +42,7 @@ _LEAST_WEIGHT: Final = 0.02  # spaces with less weight are not part of the metri
 
 @dataclass
 class AnchoredState(LearnerState):
-    """The state of AnchoredOAHU: the arrays of a `Model`, which are never changed in place, and the stored groups."""
+    """The arrays of a `Model`, which are never changed in place, and the stored groups."""
 
     groups: GroupStore = field(default_factory=GroupStore)
 
@@ -53,7 +53,78 @@ class AnchoredState(LearnerState):
 
 @storable
 class AnchoredOAHU(ClickLearner[AnchoredMetric]):
-    """TODO docstring."""
+    """The recommended learner: it starts at unlearned metrics, and moves away as far as the feedback supports it.
+
+    It learns from clicks, triplets and pairs, in any mixture. Its metric is a weighted sum of squared distances
+    in spaces of increasing complexity: cosine, centred cosine, Euclidean distance, whitening by the catalogue,
+    whitening by similar pairs, one weight for each principal axis of the catalogue, a linear map, and a network.
+    Before a click is learned, the learner asks how well each space orders its marks, and adapts the weights of
+    the spaces.
+
+    A click costs O(b d R + b r^2), where b is the number of items of a batch, R <= 768 the number of principal axes
+    and r <= 384 the number of leading axes.
+
+    Parameters
+    ----------
+    learning_rate : float, default=0.64
+        The initial step size of Adam for the linear map, multiplied by r. The step size decreases with the number
+        of steps.
+    temperature : float, default=0.1
+        The temperature of the loss. At a lower temperature, items near the query have more influence.
+    prior : float, default=3.0
+        The strength with which the linear map is drawn to the identity. It is divided by the number of clicks
+        learned.
+    n_random : int, default=48
+        The number of random items of the catalogue in each batch. They are presumed not to be alike.
+    batch_size : int, default=6
+        The number of clicks in a batch: the new one, and earlier ones. After 1,000 clicks, a batch is half as
+        large.
+    background : array-like of shape (n_items, n_features), default=None
+        The feature table of the catalogue. Its mean, its principal axes and random rows of it are used. By
+        default, this is the ``preprocessor``. Without both, the items of the constraints are used. The table is
+        never copied, and may be a memory map. Rows may be appended at any time; the catalogue is read again when
+        it has doubled.
+    n_constraints : int, default=10000
+        Number of triplets that ``fit(X, y)`` and ``score(X, y)`` draw from labels.
+    preprocessor : array-like of shape (n_items, n_features), default=None
+        The feature table for constraints that are given as row numbers. An array or a memory map is never copied.
+        Stored clicks refer to its rows, so rows that were used must not change.
+    dtype : {"float32", "float64"}, default="float32"
+        The floating-point type of the model. float64 is for numerical tests.
+    random_state : None, int, numpy Generator or RandomState, default=None
+        Seed of the network's initial weights, of the batches, and of the drawing of triplets from labels.
+
+    Attributes
+    ----------
+    metric_weights_ : ndarray of shape (8,)
+        The weight of each space, in the order of the list above. The weights sum to 1.
+    n_seen_ : int
+        Number of clicks, triplets and pairs learned.
+    n_features_in_ : int
+        d: the number of features.
+
+    See Also
+    --------
+    oahu.AnchoredMetric : the metric that `metric` returns.
+    oahu.OAHU : the paper's learner.
+
+    Notes
+    -----
+    For replay, at most 10,000 clicks are stored: 16 bytes for each item, and the features of items
+    that are not rows of the ``preprocessor``, at most 2^23 numbers. The stored clicks and the random state are
+    part of the model file, so that training continues with the same results after it is saved and loaded. A click
+    of more than 15 items is divided into several clicks with the same query.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from oahu import AnchoredOAHU, Click
+    >>> X, y = load_digits(return_X_y=True)
+    >>> learner = AnchoredOAHU(preprocessor=X, random_state=0)
+    >>> learner = learner.partial_fit([Click(0, [10, 20], [9]), Click(1, [11], [])])
+    >>> learner.n_seen_, learner.metric_weights_.shape
+    (2, (8,))
+    """
 
     rejects_overflow = True
     table_parameters: ClassVar[tuple[str, ...]] = ("preprocessor", "background")
@@ -204,7 +275,7 @@ class AnchoredOAHU(ClickLearner[AnchoredMetric]):
                 model = with_new_background(model, background, n_items, store.batches(), reader)
         if model.progress.n_learned >= _FREQUENT:
             settings = settings._replace(
-                batch_size=-(-2 * settings.batch_size // 3), n_random=-(-2 * settings.n_random // 3)
+                batch_size=-(-settings.batch_size // 2), n_random=-(-settings.n_random // 2)
             )
         return learn_round(model, store.take_pending(), store, settings, reader)
 

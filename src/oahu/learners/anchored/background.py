@@ -18,7 +18,8 @@ MAX_LEADING: Final = 384
 
 _MAX_SAMPLE: Final = 4_096  # items
 _MAX_NUMBERS: Final = 2**23  # numbers in the sample
-_EXACT_FEATURES: Final = 1_024  # with more features, the principal axes are approximated
+_EXACT_SIZE: Final = 512  # eigenvectors of larger matrices are computed in single precision
+_SMALLEST: Final = 1e-6  # variance relative to the largest: directions with less are unknown if there are few items
 
 
 class Background(NamedTuple):
@@ -43,7 +44,7 @@ class Background(NamedTuple):
     @property
     def n_leading(self) -> int:
         """The number of leading axes (r)."""
-        return min(self.axes.shape[1], MAX_LEADING)
+        return min(len(self.variances), MAX_LEADING)
 
     def coordinates(self, items: Floats) -> Floats:
         """Return the coordinates of items along the principal axes."""
@@ -65,21 +66,22 @@ def sample_rows(n_items: int, n_features: int) -> NDArray[np.intp]:
 def estimate_background(items: Floats, dtype: np.dtype[Any]) -> Background:
     """Return the background of a sample of items.
 
-    With more than 1,024 features, the axes are computed by a randomized singular value decomposition.
+    The axes are eigenvectors of the covariance matrix, or, if there are fewer items than features, of the matrix of
+    inner products of the items.
     """
     sample = items.astype(np.float64)
     mean = sample.mean(axis=0)
     sample -= mean
     n, d = sample.shape
-    n_axes = min(d, n, MAX_AXES)
-    if d <= _EXACT_FEATURES:
-        variances, axes = np.linalg.eigh(sample.T @ sample / n)
-        variances, axes = variances[::-1][:n_axes], axes[:, ::-1][:, :n_axes]
+    if d <= n:
+        variances, axes = _largest(sample.T @ sample / n, MAX_AXES)
     else:
-        from sklearn.utils.extmath import randomized_svd
-
-        _, values, rows = randomized_svd(sample, n_axes, n_iter=2, random_state=0)
-        variances, axes = values**2 / n, rows.T
+        variances, weights = _largest(sample @ sample.T / n, MAX_AXES)
+        known = variances > _SMALLEST * variances[0]
+        variances, weights = variances[known], weights[:, known]
+        axes = sample.T @ (weights / np.sqrt(n * variances))
+        if not known.any():  # all items are equal
+            variances, axes = np.zeros(1), np.eye(d, 1)
     total = np.einsum("ij,ij->", sample, sample) / n
     return Background(
         mean.astype(dtype),
@@ -87,3 +89,14 @@ def estimate_background(items: Floats, dtype: np.dtype[Any]) -> Background:
         np.maximum(variances, 0).astype(dtype),
         np.array([np.sqrt(total) or 1.0], dtype),
     )
+
+
+def _largest(matrix: Floats, n: int) -> tuple[Floats, Floats]:
+    """Return the ``n`` largest eigenvalues of a symmetric matrix, largest first, and their eigenvectors."""
+    dtype = np.float32 if len(matrix) > _EXACT_SIZE else np.float64
+    scale = float(np.abs(matrix).max()) or 1.0
+    try:
+        values, vectors = np.linalg.eigh((matrix / scale).astype(dtype))
+    except np.linalg.LinAlgError:  # rare, and only in single precision
+        values, vectors = np.linalg.eigh(matrix / scale)
+    return values[::-1][:n].astype(np.float64) * scale, vectors[:, ::-1][:, :n].astype(np.float64)

@@ -1,7 +1,8 @@
 """The loss of groups, and its gradient: alike items are nearer than negatives and than random items.
 
-For a group with the alike items G (the query and its positives), the negatives N and random items R of the catalogue,
-and with the similarities s_ij = <f_i, f_j> / temperature, the loss is the mean over ordered pairs (i, j) of G of
+For a group with the alike items G (the query and its positives), the negatives N, and random items R of the
+catalogue, and with the similarities s_ij = <f_i, f_j> / temperature, the loss is the mean over ordered pairs (i,
+j) of G of
 
     log(1 + sum_{n in N} exp(s_in - s_ij)) + log(1 + sum_{r in R} exp(s_ir - s_ij)).
 
@@ -21,7 +22,6 @@ __all__ = ["loss_gradient", "pair_weights"]
 Floats = NDArray[np.floating]
 
 _TINY = 1e-30
-ROBUST = 0.0
 
 
 def pair_weights(marks: Floats) -> Floats:
@@ -51,7 +51,7 @@ def loss_gradient(
     randoms : ndarray of shape (n_random, dimensions)
         Unit vectors of random items.
     marks : ndarray of shape (n, m)
-        The marks of `Groups`.
+        The marks of the items.
     pairs : ndarray of shape (n, m, m)
         `pair_weights`, times the weight of each group.
     temperature : float
@@ -76,5 +76,4 @@ def loss_gradient(
 
 def _share(others: Any, own: Floats) -> Floats:
     """Return others / (others + own): the derivative of log(1 + others / own)."""
-    share = others / (others + own)
-    return np.asarray(share * (1 - share) ** ROBUST)
+    return np.asarray(others / (others + own))

@@ -2,8 +2,11 @@
 
 Each group with two alike items asks two questions for each pair (i, j) of alike items. Is j nearer to i than the
 random items of the catalogue are? Is j nearer to i than the near items that are marked as not alike? Three hedges
-(Freund and Schapire, 1997) share the answers: one over the starting spaces, one over the learned spaces, and one over
-the total weight of the learned spaces.
+(Freund and Schapire, 1997) share the answers: one over the starting spaces, one over the learned spaces, and one
+over the total weight of the learned spaces.
+
+The first question matters less if the second one can be asked: the marked items come from the top of the current
+ranking, so they are near in the spaces that already have weight.
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ _RATE: Final = 3.0
 _DECAY: Final = 0.999
 _NEAR: Final = 0.05  # a negative counts if it is nearer than all but this share of the random items
 _RANK_SCALE: Final = 0.02  # the share of nearer random items at which an answer counts half
-_MAX_COMPARED: Final = 0.5
-_RANK_SHARE: Final = 0.3
+_MAX_TOTAL: Final = 0.5  # starting spaces are compared together with learned spaces of at most this total weight
+_RANK_SHARE: Final = 0.3  # the weight of the first question if there are near negatives
 _MAX_COMPARISONS: Final = 2_048  # pairs of items whose answers are compared in one round
 
 _N_EXPERTS = len(SPACES) - N_ANCHORS
@@ -91,7 +94,7 @@ class Evidence(NamedTuple):
             return self
         own, random = _similarities(spaces, groups, asking)
         anchors, experts = self._weights(0), self._weights(1)
-        total = min(float(self._weights(2) @ _TOTALS), _MAX_COMPARED)
+        total = min(float(self._weights(2) @ _TOTALS), _MAX_TOTAL)
         mixtures = np.zeros((self.gains.size + 1, len(SPACES)))
         mixtures[-1, _SLICES[0]] = anchors  # the reference of the learned spaces
         mixtures[_SLICES[0], :N_ANCHORS] = (1 - total) * np.eye(N_ANCHORS)

@@ -106,7 +106,7 @@ def _output_gradient(outputs: Floats, batch: Batch) -> Floats:
     n, m = batch.marks.shape
     vectors: Any = normalize_rows(outputs)
     lengths = np.sqrt(np.einsum("ij,ij->i", outputs, outputs))
-    gradient = np.empty_like(vectors)
+    gradient: Floats = np.empty_like(vectors)
     own, random = loss_gradient(
         vectors[: n * m].reshape(n, m, -1), vectors[n * m :], batch.marks, batch.pairs, batch.temperature
     )

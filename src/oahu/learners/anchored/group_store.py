@@ -19,8 +19,8 @@ _MAX_NUMBERS: Final = 2**23  # in stored items that are not rows of the feature 
 class GroupStore:
     """Groups in the order in which they were accepted.
 
-    At most 10,000 learned groups are stored, and at most 2^23 numbers of their items that are not rows of the feature
-    table. The oldest groups are removed first.
+    At most 10,000 learned groups are stored, and at most 2^23 numbers of their items that are not rows of the
+    feature table. The oldest groups are removed first.
     """
 
     def __init__(self, learned: Groups | None = None) -> None:
@@ -59,7 +59,7 @@ class GroupStore:
         return list(self._batches)
 
     def latest(self, n_items: int) -> list[Groups]:
-        """Return the latest learned and waiting groups, oldest first, with at least ``n_items`` items if possible."""
+        """Return the latest groups, oldest first, with at least ``n_items`` items if there are so many."""
         parts: list[Groups] = []
         for part in reversed(self._batches + self.pending):
             if n_items <= 0:

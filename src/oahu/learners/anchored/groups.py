@@ -65,7 +65,9 @@ class Groups:
             return parts[0]
         return cls.of(
             np.concatenate([part.sizes for part in parts]),
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "vectors", "marks")),
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.vectors for part in parts]),
+            np.concatenate([part.marks for part in parts]),
             np.concatenate([part.weights for part in parts]),
         )
 

@@ -14,14 +14,13 @@ from oahu.learners.anchored.pair_whitening import PairWhitening
 from oahu.learners.state import Arrays
 from oahu.metrics.anchored_metric import SpaceArrays
 
-__all__ = ["Model", "Progress"]
+__all__ = ["Experts", "Model", "Progress"]
 
 Floats = NDArray[np.floating]
 
 _HIDDEN_UNITS: Final = 256
 _WHITENING_FLOOR: Final = 0.3  # of the catalogue whitening: added to all variances, relative to their weighted mean
 _PAIR_ARRAYS: Final = ("pair_scatter", "pair_squares", "pair_whitening", "pair_gains")
-_EXPERTS: Final = ("log_axis_weights", "linear_map", "hidden_weights", "hidden_bias", "output_weights")
 
 
 class Progress(NamedTuple):
@@ -51,15 +50,21 @@ class Progress(NamedTuple):
     credit: float = 0.0
 
 
-class Model(NamedTuple):
-    """Everything that is learned except the stored groups. All arrays are replaced, and never changed in place."""
+class Experts(NamedTuple):
+    """The arrays of the experts that are trained by gradient steps."""
 
-    background: Background
-    axis_weights: Adam
+    log_axis_weights: Adam
     linear_map: Adam
     hidden_weights: Adam
     hidden_bias: Adam
     output_weights: Adam
+
+
+class Model(NamedTuple):
+    """Everything that is learned except the stored groups. All arrays are replaced, and never changed in place."""
+
+    background: Background
+    experts: Experts
     whitening: PairWhitening
     evidence: Evidence
     progress: Progress
@@ -77,22 +82,20 @@ class Model(NamedTuple):
         n_axes, r, dtype = background.axes.shape[1], background.n_leading, background.axes.dtype
         rng = np.random.default_rng(seed)
         hidden = rng.normal(0, np.sqrt(2), (r, _HIDDEN_UNITS)).astype(dtype)  # items have length 1
-        starts = (
-            np.zeros(n_axes, dtype),
-            np.eye(r, dtype=dtype),
-            hidden,
-            np.zeros(_HIDDEN_UNITS, dtype),
-            np.zeros((_HIDDEN_UNITS, r), dtype),
+        experts = Experts(
+            Adam.start(np.zeros(n_axes, dtype)),
+            Adam.start(np.eye(r, dtype=dtype)),
+            Adam.start(hidden),
+            Adam.start(np.zeros(_HIDDEN_UNITS, dtype)),
+            Adam.start(np.zeros((_HIDDEN_UNITS, r), dtype)),
         )
-        experts = map(Adam.start, starts)
-        return cls(
-            background, *experts, PairWhitening.start(r, n_axes - r, dtype), Evidence.start(), progress, seed
-        )
+        whitening = PairWhitening.start(r, n_axes - r, dtype)
+        return cls(background, experts, whitening, Evidence.start(), progress, seed)
 
     @property
     def spaces(self) -> SpaceArrays:
         """The arrays that define the metric's spaces."""
-        background = self.background
+        background, experts = self.background, self.experts
         return SpaceArrays(
             background.mean,
             background.spread,
@@ -100,17 +103,17 @@ class Model(NamedTuple):
             _gains(background.variances),
             self.whitening.matrix,
             self.whitening.gains,
-            np.exp(self.axis_weights.values),
-            self.linear_map.values,
-            self.hidden_weights.values,
-            self.hidden_bias.values,
-            self.output_weights.values,
+            np.exp(experts.log_axis_weights.values),
+            experts.linear_map.values,
+            experts.hidden_weights.values,
+            experts.hidden_bias.values,
+            experts.output_weights.values,
         )
 
     def to_arrays(self) -> Arrays:
         """Return the arrays of the model by name."""
         arrays: Arrays = {**self.background._asdict(), "seed": self.seed, **self.evidence._asdict()}
-        for name, expert in zip(_EXPERTS, self[1:6], strict=True):
+        for name, expert in self.experts._asdict().items():
             arrays |= {name: expert.values, f"{name}_means": expert.means, f"{name}_squares": expert.squares}
         *pair_arrays, n_pairs, next_at = self.whitening
         arrays |= dict(zip(_PAIR_ARRAYS, pair_arrays, strict=True))
@@ -121,15 +124,22 @@ class Model(NamedTuple):
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
         """Return the model with these arrays, without copying them."""
-        experts = (Adam(*(arrays[name + end] for end in ("", "_means", "_squares"))) for name in _EXPERTS)
+        experts = (Adam(*(arrays[name + end] for end in ("", "_means", "_squares"))) for name in Experts._fields)
         n_pairs, next_at = arrays["pair_counts"].tolist()
         *counts, credit = arrays["progress"].tolist()
         return cls(
             Background(*(arrays[name] for name in Background._fields)),
-            *experts,
-            PairWhitening(*(arrays[name] for name in _PAIR_ARRAYS), n_pairs, next_at),
+            Experts(*experts),
+            PairWhitening(
+                arrays["pair_scatter"],
+                arrays["pair_squares"],
+                arrays["pair_whitening"],
+                arrays["pair_gains"],
+                n_pairs,
+                next_at,
+            ),
             Evidence(*(arrays[name] for name in Evidence._fields)),
-            Progress(*map(int, counts), credit),
+            Progress(*map(int, counts))._replace(credit=credit),
             arrays["seed"],
         )
 

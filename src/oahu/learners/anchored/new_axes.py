@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from oahu.learners.anchored.background import Background
+from oahu.learners.anchored.experts import Adam
 from oahu.learners.anchored.groups import Groups
-from oahu.learners.anchored.model import Model
+from oahu.learners.anchored.model import Experts, Model
 from oahu.learners.anchored.pair_whitening import PairWhitening
 from oahu.learners.anchored.training_round import Read
 
@@ -36,15 +37,16 @@ def with_new_background(
         return new._replace(evidence=model.evidence)
     r, old_r = background.n_leading, model.background.n_leading
     leading = turn[:r, :old_r]
-    old_map = model.linear_map.values - np.eye(old_r, dtype=turn.dtype)
-    new = new._replace(
-        axis_weights=new.axis_weights._replace(values=np.square(turn) @ model.axis_weights.values),
-        linear_map=new.linear_map._replace(values=new.linear_map.values + leading @ old_map @ leading.T),
-        hidden_weights=new.hidden_weights._replace(values=leading @ model.hidden_weights.values),
-        hidden_bias=new.hidden_bias._replace(values=model.hidden_bias.values),
-        output_weights=new.output_weights._replace(values=model.output_weights.values @ leading.T),
-        evidence=model.evidence,
+    old, started = model.experts, new.experts
+    old_map = old.linear_map.values - np.eye(old_r, dtype=turn.dtype)
+    values = (
+        np.square(turn) @ old.log_axis_weights.values,
+        started.linear_map.values + leading @ old_map @ leading.T,
+        leading @ old.hidden_weights.values,
+        old.hidden_bias.values,
+        old.output_weights.values @ leading.T,
     )
+    new = new._replace(experts=Experts(*map(Adam.start, values)), evidence=model.evidence)
     whitening = PairWhitening.start(r, len(turn) - r, turn.dtype)._replace(next_at=np.inf)
     for batch in learned:
         for start in range(0, len(batch), _BLOCK):

@@ -13,21 +13,20 @@ from oahu.learners.anchored.experts import Adam, Batch, axis_gradient, linear_gr
 from oahu.learners.anchored.group_store import GroupStore
 from oahu.learners.anchored.groups import Groups
 from oahu.learners.anchored.model import Model
-from oahu.learners.anchored.pair_whitening import PairWhitening
 from oahu.metrics.anchored_metric import SPACES
 
 __all__ = ["Settings", "learn_round"]
 
 Floats = NDArray[np.floating]
 
-_AXIS_RATE: Final = 0.05
-_AXIS_PRIOR: Final = 0.33
-_NETWORK_EVERY: Final = 4
-_NETWORK_RATE: Final = 0.001
+_AXIS_RATE: Final = 0.05  # step size of the axis weights
+_AXIS_PRIOR: Final = 0.33  # their prior, relative to that of the linear map
+_NETWORK_EVERY: Final = 4  # steps of the other experts per step of the network
+_NETWORK_RATE: Final = 0.001  # largest step size of the network
 _MAX_TRAINED: Final = 32  # new groups of a round that are trained on ...
 _MAX_ASKED: Final = 16  # ... and that are questions for the evidence
-_HALVING: Final = 200
-_POWER: Final = 0.5
+_HALVING: Final = 200  # after t steps, step sizes are divided by sqrt(1 + t / 200)
+_BATCH_POWER: Final = 0.25  # step sizes grow with the batch
 _ALL_SPACES: Final = np.ones(len(SPACES), bool)
 
 
@@ -72,11 +71,13 @@ def learn_round(model: Model, new: Groups, store: GroupStore, settings: Settings
     values = read(parts, settings.n_random, rng)
     groups = Groups.joined(parts)
     spaces, n_items = model.spaces, len(groups.rows)
-    inputs = spaces.inputs(values)
-    whitening = model.whitening.add(new.pad(inputs[: len(new.rows)]), new.padded_marks(), new.weights)
-
     skipped = max(0, n_new - _MAX_TRAINED)
     first = int(groups.offsets[skipped])
+    used = np.ones(len(values), bool)
+    used[:first] = groups.marks[:first] > 0  # groups that are not trained on give pairs of alike items only
+    inputs = np.zeros((len(values), spaces.axes.shape[1]), values.dtype)
+    inputs[used] = spaces.inputs(values[used])
+    whitening = model.whitening.add(new.pad(inputs[: len(new.rows)]), new.padded_marks(), new.weights)
     values, inputs, n_items = values[first:], inputs[first:], n_items - first
     whitened = spaces.whitened(inputs)
     asked = new.cut(skipped, min(n_new, skipped + _MAX_ASKED))
@@ -105,27 +106,27 @@ def _step(model: Model, batch: Batch, settings: Settings) -> Model:
     r = model.background.n_leading
     t = model.progress.n_steps + 1
     prior = settings.prior / model.progress.n_learned
-    slower = (1 + t / _HALVING) ** -_POWER
-    rate = settings.learning_rate / r * slower
+    slower = (1 + t / _HALVING) ** -0.5
+    larger = max(1.0, len(batch.marks) / settings.batch_size) ** _BATCH_POWER
+    rate = settings.learning_rate / r * slower * larger
     eye = np.eye(r, dtype=batch.inputs.dtype)
-    model = model._replace(
-        axis_weights=_stepped(
-            model.axis_weights, axis_gradient(batch, model.axis_weights.values), _AXIS_PRIOR * prior, _AXIS_RATE, t
-        ),
-        linear_map=_stepped(model.linear_map, linear_gradient(batch, model.linear_map.values), prior, rate, t, eye),
-        progress=model.progress._replace(n_steps=t),
+    experts = model.experts
+    axes, linear = experts.log_axis_weights, experts.linear_map
+    experts = experts._replace(
+        log_axis_weights=_stepped(axes, axis_gradient(batch, axes.values), _AXIS_PRIOR * prior, _AXIS_RATE, t),
+        linear_map=_stepped(linear, linear_gradient(batch, linear.values), prior, rate, t, eye),
     )
-    if t % _NETWORK_EVERY:
-        return model
-    rate = min(_NETWORK_RATE, settings.learning_rate / r) * slower
-    hidden, bias, output = model.hidden_weights, model.hidden_bias, model.output_weights
-    by_hidden, by_bias, by_output = network_gradients(batch, hidden.values, bias.values, output.values)
-    t //= _NETWORK_EVERY
-    return model._replace(
-        hidden_weights=hidden.step(by_hidden, rate, t),
-        hidden_bias=bias.step(by_bias, rate, t),
-        output_weights=_stepped(output, by_output, prior, rate, t),
-    )
+    if t % _NETWORK_EVERY == 0:
+        rate = min(_NETWORK_RATE, settings.learning_rate / r) * slower * larger
+        hidden, bias, output = experts.hidden_weights, experts.hidden_bias, experts.output_weights
+        by_hidden, by_bias, by_output = network_gradients(batch, hidden.values, bias.values, output.values)
+        n_steps = t // _NETWORK_EVERY
+        experts = experts._replace(
+            hidden_weights=hidden.step(by_hidden, rate, n_steps),
+            hidden_bias=bias.step(by_bias, rate, n_steps),
+            output_weights=_stepped(output, by_output, prior, rate, n_steps),
+        )
+    return model._replace(experts=experts, progress=model.progress._replace(n_steps=t))
 
 
 def _stepped(expert: Adam, gradient: Floats, prior: float, rate: float, t: int, start: Any = 0) -> Adam:
