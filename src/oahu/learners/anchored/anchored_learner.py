@@ -331,13 +331,27 @@ class _Reader:
         if not n_random:
             return values
         if self.table is not None:
-            random = self.table[rng.integers(len(self.table), size=n_random)].astype(self._state.dtype)
+            random = self._rows_of_table(rng.integers(len(self.table), size=n_random))
         else:
             store = self._state.groups
             chosen = store.draw(rng.integers(len(store), size=n_random).tolist())
             items, sizes = self._items(chosen), np.array([len(group.rows) for group in chosen])
             random = items[np.cumsum(sizes) - 1 - rng.integers(sizes)]
         return np.concatenate([values, random])
+
+    def _rows_of_table(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return rows of the catalogue. Raise `InvalidInputError` for a row that would make the model NaN."""
+        dtype = self._state.dtype
+        with np.errstate(over="ignore", invalid="ignore"):
+            items: NDArray[Any] = self.table[rows].astype(dtype)
+        wrong = ~np.isfinite(items).all(axis=1)
+        if wrong.any():
+            row = int(rows[np.argmax(wrong)])
+            raise InvalidInputError(
+                f"Row {row} of the feature table contains NaN or infinity, or overflows in {dtype}. Correct the row, "
+                "or scale the features."
+            )
+        return items
 
     def _items(self, groups: Sequence[Groups]) -> NDArray[Any]:
         rows = np.concatenate([part.rows for part in groups])

@@ -146,9 +146,10 @@ class Model(NamedTuple):
 
 def _gains(variances: Floats) -> Floats:
     """Return the factors of the principal axes that whiten the catalogue, up to a floor of the variances."""
-    total = float(variances.sum())
-    if not total > 0:
+    largest = float(variances.max(initial=0))
+    if not largest > 0:
         return np.ones_like(variances)
-    floor = _WHITENING_FLOOR * float(np.square(variances).sum()) / total
-    gains = (variances + floor) ** -0.5
-    return np.asarray(gains / np.abs(gains).max(), variances.dtype)
+    scaled = variances.astype(np.float64) / largest  # squares of large variances overflow
+    floor = _WHITENING_FLOOR * np.square(scaled).sum() / scaled.sum()
+    gains = (scaled + floor) ** -0.5
+    return np.asarray(gains / gains.max(), variances.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -48,11 +48,21 @@ def with_new_background(
     )
     new = new._replace(experts=Experts(*map(Adam.start, values)), evidence=model.evidence)
     whitening = PairWhitening.start(r, len(turn) - r, turn.dtype)._replace(next_at=np.inf)
-    for batch in learned:
-        for start in range(0, len(batch), _BLOCK):
-            groups = batch.cut(start, start + _BLOCK)
-            items = groups.pad(new.spaces.inputs(read([groups], 0, np.random.default_rng(0))))
-            whitening = whitening.add(items, groups.padded_marks(), groups.weights)
+    for groups in _blocks(learned):
+        items = groups.pad(new.spaces.inputs(read([groups], 0, np.random.default_rng(0))))
+        whitening = whitening.add(items, groups.padded_marks(), groups.weights)
     return new._replace(
         whitening=whitening.decomposed() if whitening.n_pairs >= 8 else whitening._replace(next_at=8.0)
     )
+
+
+def _blocks(batches: Sequence[Groups]) -> Iterator[Groups]:
+    """Yield the groups of all batches in blocks of 256 groups.
+
+    The blocks do not depend on the batches, because a learner that was loaded has its groups in a single batch, and
+    sums in another order have other rounding errors.
+    """
+    if batches:
+        groups = Groups.joined(batches)
+        for start in range(0, len(groups), _BLOCK):
+            yield groups.cut(start, start + _BLOCK)
