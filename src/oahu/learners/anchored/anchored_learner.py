@@ -348,8 +348,8 @@ class _Reader:
         if wrong.any():
             row = int(rows[np.argmax(wrong)])
             raise InvalidInputError(
-                f"Row {row} of the feature table contains NaN or infinity, or overflows in {dtype}. Correct the row, "
-                "or scale the features."
+                f"Row {row} of the feature table contains NaN or infinity, or overflows in {dtype}. Correct the "
+                "row, or scale the features."
             )
         return items
 

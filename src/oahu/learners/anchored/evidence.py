@@ -92,7 +92,8 @@ class Evidence(NamedTuple):
         asking = asking[:: -(-len(asking) // most)] if len(asking) > most else asking
         if not len(asking):
             return self
-        own, random = _similarities(spaces, groups, asking)
+        with np.errstate(over="ignore", invalid="ignore"):  # distances of very large items overflow
+            own, random = _similarities(spaces, groups, asking)
         anchors, experts = self._weights(0), self._weights(1)
         total = min(float(self._weights(2) @ _TOTALS), _MAX_TOTAL)
         mixtures = np.zeros((self.gains.size + 1, len(SPACES)))
@@ -104,9 +105,10 @@ class Evidence(NamedTuple):
         mixtures[_SLICES[2], :N_ANCHORS] = (1 - _TOTALS[:, None]) * anchors
         mixtures[_SLICES[2], N_ANCHORS:] = _TOTALS[:, None] * experts
         weights = mixtures.astype(own.dtype)
-        scores = _scores(np.tensordot(weights, own, 1), np.tensordot(weights, random, 1), marks[asking])
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = _scores(np.tensordot(weights, own, 1), np.tensordot(weights, random, 1), marks[asking])
         if not np.isfinite(scores).all():
-            return self  # distances overflow
+            return self
         scores *= groups.weights[asking]
         answers, reference = scores[:-1].T, scores[-1][:, None]
         gains = np.concatenate(
