@@ -16,31 +16,37 @@ import oahu
 from oahu import AnchoredMetric, AnchoredOAHU, ModelFileError, OverflowedItemError
 from oahu.metrics.anchored_metric import N_ANCHORS, SPACES, SpaceArrays
 
-D, R, H = 7, 5, 6
+D, R, LEADING, H = 7, 5, 3, 6
 RNG = np.random.default_rng(0)
 ITEMS = RNG.standard_normal((60, D)) * [5, 1, 1, 1, 1, 1, 0.1] + 0.5
 WEIGHTS = np.array([0.2, 0.15, 0.1, 0.05, 0.1, 0.15, 0.2, 0.05])
 NEGATIVE = WEIGHTS + np.array([0.3, -0.3, 0, 0, 0, 0, 0, 0])
 STARTING = ["cosine", "centred cosine", "Euclidean", "catalogue-whitened", "pair-whitened"]
+FACTORS = ("spread", "gains", "pair_gains", "axis_weights")  # must not be negative
 LEARNED = ["axis weights", "linear map", "network"]
 
 
-def random_arrays(dtype: str = "float64", d: int = D, r: int = R, h: int = H) -> SpaceArrays:
+def random_arrays(dtype: str = "float64", n_axes: int = R, n_leading: int = LEADING) -> SpaceArrays:
     rng = np.random.default_rng(1)
-    root = rng.standard_normal((r, r))
+    root = rng.standard_normal((n_leading, n_leading))
     arrays = (
-        rng.standard_normal(d),
+        rng.standard_normal(D),
         np.array([2.5]),
-        np.linalg.qr(rng.standard_normal((d, d)))[0][:, :r],
-        rng.uniform(0.1, 1, r),
-        root @ root.T + np.eye(r),
-        rng.uniform(0.1, 3, r),
-        rng.standard_normal((r, r)),
-        rng.standard_normal((r, h)),
-        rng.standard_normal(h),
-        rng.standard_normal((h, r)),
+        np.linalg.qr(rng.standard_normal((D, D)))[0][:, :n_axes],
+        rng.uniform(0.1, 1, n_axes),
+        root @ root.T + np.eye(n_leading),
+        rng.uniform(0.1, 3, n_axes - n_leading),
+        rng.uniform(0.1, 3, n_axes),
+        rng.standard_normal((n_leading, n_leading)),
+        rng.standard_normal((n_leading, H)),
+        rng.standard_normal(H),
+        rng.standard_normal((H, n_leading)),
     )
     return SpaceArrays(*(array.astype(dtype) for array in arrays))
+
+
+#: The number of axes, and of leading axes: all, some, or none of them.
+SIZES = {"all axes": (R, R), "leading axes": (R, LEADING), "no leading axes": (R, 0), "no axes": (0, 0)}
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +62,12 @@ def expected_vectors(x: NDArray[np.float64], arrays: SpaceArrays) -> list[NDArra
     """Return the vector of one item in each space."""
     centred = x - arrays.mean
     along_axes = arrays.axes.T @ centred
-    whitened = unit(arrays.pair_whitening @ along_axes)
-    units = [max(0.0, float(whitened @ arrays.hidden_weights[:, k] + arrays.hidden_bias[k])) for k in range(H)]
+    r = len(arrays.pair_whitening)
+    factors = [float(gain) * float(value) for gain, value in zip(arrays.pair_gains, along_axes[r:], strict=True)]
+    whitened = unit([*(arrays.pair_whitening @ along_axes[:r]), *factors])
+    leading, rest = whitened[:r], whitened[r:]
+    units = [max(0.0, float(leading @ arrays.hidden_weights[:, k] + arrays.hidden_bias[k])) for k in range(H)]
+    added = sum((value * row for value, row in zip(units, arrays.output_weights, strict=True)), np.zeros(r))
     return [
         unit(x),
         unit(centred),
@@ -65,8 +75,8 @@ def expected_vectors(x: NDArray[np.float64], arrays: SpaceArrays) -> list[NDArra
         unit(arrays.gains * along_axes),
         whitened,
         unit(arrays.axis_weights * along_axes),
-        unit(arrays.linear_map @ whitened),
-        unit(whitened + sum(unit_ * row for unit_, row in zip(units, arrays.output_weights, strict=True))),
+        unit([*(arrays.linear_map @ leading), *rest]),
+        unit([*(leading + added), *rest]),
     ]
 
 
@@ -81,7 +91,9 @@ def test_there_are_five_starting_spaces_and_three_learned_spaces(metric: Anchore
 
 
 @pytest.mark.parametrize("space", range(8), ids=SPACES)
-def test_each_space_has_its_formula(metric: AnchoredMetric, space: int) -> None:
+@pytest.mark.parametrize("sizes", list(SIZES.values())[:3], ids=list(SIZES)[:3])
+def test_each_space_has_its_formula(sizes: tuple[int, int], space: int) -> None:
+    metric = AnchoredMetric.frozen(random_arrays("float64", *sizes), WEIGHTS, 0)
     expected = [expected_vectors(x, metric.arrays)[space] for x in ITEMS]
     assert metric.weighted_spaces[space].encode(ITEMS) == pytest.approx(np.array(expected))
 
@@ -140,7 +152,7 @@ def test_spaces_without_weight_are_not_part_of_the_joint_vector(metric: Anchored
 
 
 def test_without_axes_only_the_first_three_spaces_have_dimensions() -> None:
-    metric = AnchoredMetric.frozen(random_arrays(r=0), WEIGHTS, 0)
+    metric = AnchoredMetric.frozen(random_arrays("float64", 0, 0), WEIGHTS, 0)
     assert [part.dimensions for part in metric.weighted_spaces] == [D, D, D, 0, 0, 0, 0, 0]
     parts = [part.encode(ITEMS) for part in metric.weighted_spaces[:3]]
     squares = [np.square(part[:30] - part[30:]).sum(axis=1) for part in parts]
@@ -215,9 +227,9 @@ def test_the_metric_does_not_change_with_the_given_arrays() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("r", [0, R])
-def test_a_saved_metric_is_loaded_unchanged(tmp_path: Path, dtype: str, r: int) -> None:
-    metric = AnchoredMetric.frozen(random_arrays(dtype, r=r), WEIGHTS, 200)
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_a_saved_metric_is_loaded_unchanged(tmp_path: Path, dtype: str, sizes: tuple[int, int]) -> None:
+    metric = AnchoredMetric.frozen(random_arrays(dtype, *sizes), WEIGHTS, 200)
     metric.save(tmp_path / "metric.oahu")
     loaded = oahu.load(tmp_path / "metric.oahu")
     assert (type(loaded), loaded.version, loaded.dtype) == (AnchoredMetric, 200, np.dtype(dtype))
@@ -246,7 +258,8 @@ def test_a_file_with_invalid_weights_is_rejected(
         *((name, np.zeros((9, 9, 9))) for name in SpaceArrays._fields),
         *((name, array[:-1]) for name, array in random_arrays()._asdict().items()),
         *((name, array.astype(np.float32)) for name, array in random_arrays()._asdict().items()),
-        *((name, -np.ones_like(getattr(random_arrays(), name))) for name in ("spread", "gains", "axis_weights")),
+        *((name, -np.ones_like(getattr(random_arrays(), name))) for name in FACTORS),
+        ("linear_map", np.ones((R + 1, R + 1))),
         ("spread", np.zeros(1)),
         ("axes", np.zeros((D, R), np.int64)),
         ("axes", np.zeros((D, R), np.float16)),

@@ -11,34 +11,36 @@ from numpy.typing import NDArray
 
 from oahu.learners.anchored.click_loss import pair_weights
 from oahu.learners.anchored.experts import Adam, Batch, axis_gradient, linear_gradient, network_gradients
-from oahu.learners.anchored.groups import Group, PaddedGroups, padded
 
 Rows = NDArray[np.float64]
 Outputs = Callable[[], Rows]
 Expected = Callable[[Outputs, Rows], Rows]
 
-R, HIDDEN, N_RANDOM, TEMPERATURE = 4, 5, 6, 0.3
+AXES, HIDDEN, N_RANDOM, TEMPERATURE = 4, 5, 6, 0.3
 MARKS = ([1, 1, -1, -0.3], [1, 1, 1], [1, -1], [1, 0.3, 0.3, -1])
 WEIGHTS = (1.0, 0.5, 0.7, 0.2)
 
 
 @pytest.fixture
 def batch() -> Batch:
+    """Return groups of different sizes, with weights and weak marks."""
     rng = np.random.default_rng(0)
-    groups = padded([group_of(marks, weight) for marks, weight in zip(MARKS, WEIGHTS, strict=True)])
-    groups = PaddedGroups(groups.sizes, groups.marks.astype(np.float64), groups.weights.astype(np.float64))
-    n, m = groups.marks.shape
-    inputs, whitened = (units(rng, n * m + N_RANDOM) for _ in range(2))
-    pairs = pair_weights(groups.marks) * (groups.weights / n)[:, None, None]
-    return Batch(inputs, whitened, groups, pairs, TEMPERATURE)
+    marks = np.zeros((len(MARKS), max(map(len, MARKS))))
+    for row, values in zip(marks, MARKS, strict=True):
+        row[: len(values)] = values
+    inputs, whitened = (units(rng, marks.size + N_RANDOM) for _ in range(2))
+    pairs = pair_weights(marks) * np.array(WEIGHTS)[:, None, None] / len(marks)
+    return Batch(inputs, whitened, marks, pairs, TEMPERATURE)
 
 
-def group_of(marks: list[float], weight: float) -> Group:
-    return Group(np.full(len(marks), -1), np.zeros((len(marks), R)), np.array(marks, np.float32), weight)
+@pytest.fixture(params=[AXES, 3, 1], ids=lambda r: f"{r} leading axes")
+def n_leading(request: pytest.FixtureRequest) -> int:
+    """The number of axes for which matrices are learned. The other coordinates are not changed."""
+    return int(request.param)
 
 
 def units(rng: np.random.Generator, n: int) -> Rows:
-    vectors = rng.standard_normal((n, R))
+    vectors = rng.standard_normal((n, AXES))
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
@@ -47,43 +49,48 @@ def expected_gradient(
     batch: Batch, loss_of_group: Callable[..., float], numeric_gradient: Callable[..., Rows]
 ) -> Expected:
     """Return a function that returns the gradient of the mean loss of ``outputs()`` for an array."""
-    n, m = batch.groups.marks.shape
+    n, m = batch.marks.shape
 
     def mean_loss(outputs: Rows) -> float:
         vectors = [row / math.sqrt(row @ row) for row in outputs]
         losses = [
-            loss_of_group(vectors[g * m : (g + 1) * m], vectors[n * m :], batch.groups.marks[g], TEMPERATURE)
+            loss_of_group(vectors[g * m : (g + 1) * m], vectors[n * m :], batch.marks[g], TEMPERATURE)
             for g in range(n)
         ]
-        return float(np.mean(batch.groups.weights * losses))
+        return float(np.mean(np.array(WEIGHTS) * losses))
 
     return lambda outputs, array: numeric_gradient(lambda: mean_loss(outputs()), array)
 
 
 def test_the_gradient_of_the_axis_weights(batch: Batch, expected_gradient: Expected) -> None:
-    logarithms = np.random.default_rng(1).normal(0, 0.5, R)
+    logarithms = np.random.default_rng(1).normal(0, 0.5, AXES)
     expected = expected_gradient(lambda: batch.inputs * np.exp(logarithms), logarithms)
     assert axis_gradient(batch, logarithms) == pytest.approx(expected, abs=1e-7)
 
 
-def test_the_gradient_of_the_linear_map(batch: Batch, expected_gradient: Expected) -> None:
-    matrix = np.eye(R) + np.random.default_rng(2).normal(0, 0.3, (R, R))
-    expected = expected_gradient(lambda: np.array([matrix @ row for row in batch.whitened]), matrix)
+def test_the_gradient_of_the_linear_map(batch: Batch, expected_gradient: Expected, n_leading: int) -> None:
+    matrix = np.eye(n_leading) + np.random.default_rng(2).normal(0, 0.3, (n_leading, n_leading))
+    expected = expected_gradient(
+        lambda: np.array([[*(matrix @ row[:n_leading]), *row[n_leading:]] for row in batch.whitened]), matrix
+    )
     assert linear_gradient(batch, matrix) == pytest.approx(expected, abs=1e-7)
 
 
-def test_the_gradients_of_the_network(batch: Batch, expected_gradient: Expected) -> None:
+def test_the_gradients_of_the_network(batch: Batch, expected_gradient: Expected, n_leading: int) -> None:
     rng = np.random.default_rng(3)
     hidden, bias, output = (
-        rng.standard_normal((R, HIDDEN)),
+        rng.standard_normal((n_leading, HIDDEN)),
         rng.normal(0, 0.3, HIDDEN),
-        rng.normal(size=(HIDDEN, R)),
+        rng.normal(size=(HIDDEN, n_leading)),
     )
 
     def outputs() -> Rows:
-        before = batch.whitened @ hidden + bias
-        assert np.abs(before).min() > 1e-5  # a rectified unit has no derivative at 0
-        return np.asarray(batch.whitened + before * (before > 0) @ output)
+        rows = []
+        for row in batch.whitened:
+            before = row[:n_leading] @ hidden + bias
+            assert np.abs(before).min() > 1e-5  # a rectified unit has no derivative at 0
+            rows.append([*(row[:n_leading] + before * (before > 0) @ output), *row[n_leading:]])
+        return np.array(rows)
 
     gradients = network_gradients(batch, hidden, bias, output)
     for gradient, array in zip(gradients, (hidden, bias, output), strict=True):
@@ -91,7 +98,7 @@ def test_the_gradients_of_the_network(batch: Batch, expected_gradient: Expected)
 
 
 def test_an_output_of_length_zero_has_a_finite_gradient(batch: Batch) -> None:
-    assert np.isfinite(linear_gradient(batch, np.zeros((R, R)))).all()
+    assert np.isfinite(linear_gradient(batch, np.zeros((AXES, AXES)))).all()
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 4)])
