@@ -40,11 +40,11 @@ def _loss_of_group(
         weight = marks[i] * marks[j]
         total += weight * (math.log(1 + from_negatives) + math.log(1 + from_randoms))
         weights += weight
-    return total / weights
+    return float(total / weights)
 
 
 def _similarity(first: Rows, second: Rows) -> float:
-    return sum(a * b for a, b in zip(first, second, strict=True))
+    return float(sum(a * b for a, b in zip(first, second, strict=True)))
 
 
 def _numeric_gradient(function: Callable[[], float], array: Rows, step: float = 1e-6) -> Rows:

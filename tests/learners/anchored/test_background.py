@@ -1,4 +1,4 @@
-"""The background: the mean and the principal axes of a catalogue, against scikit-learn."""
+"""The background: the mean and the principal axes of a catalogue, against a singular value decomposition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from oahu.learners.anchored import background
-from oahu.learners.anchored.background import MAX_AXES, estimate_background, sample_rows, starting_background
+from oahu.learners.anchored.background import (
+    MAX_AXES,
+    MAX_LEADING,
+    Background,
+    estimate_background,
+    sample_rows,
+    starting_background,
+)
 
 Rows = NDArray[np.float64]
 
@@ -24,29 +31,92 @@ def catalogue(n: int, d: int, seed: int = 0) -> Rows:
     return np.asarray(rng.standard_normal((n, d)) * 0.8 ** np.arange(d) @ directions.T + rng.standard_normal(d))
 
 
-@pytest.mark.parametrize(("n", "d"), [(100, 6), (30, 30), (8, 20), (2, 3), (50, 1)])
-def test_mean_axes_and_variances_are_those_of_scikit_learn(n: int, d: int) -> None:
-    items = catalogue(n, d)
-    found, expected = estimate_background(items, FLOAT64), PCA(svd_solver="full").fit(items)
-    assert found.mean == pytest.approx(expected.mean_)
-    assert found.axes.shape == (d, min(n, d))
-    assert found.axes.T @ found.axes == pytest.approx(np.eye(min(n, d)), abs=1e-9)
-    assert found.variances == pytest.approx(expected.explained_variance_ * (n - 1) / n, abs=1e-10)
-    clear = expected.explained_variance_ > 1e-6 * expected.explained_variance_[0]
-    overlaps = np.abs(np.sum(found.axes.T[clear] * expected.components_[clear], axis=1))
-    assert overlaps == pytest.approx(np.ones(clear.sum()), abs=1e-6)
+def decomposed(items: Rows) -> tuple[Rows, Rows]:
+    """Return the variances along the principal axes, and the axes as columns, for at least 1e-9 of the largest."""
+    _, values, rows = np.linalg.svd(items - items.mean(axis=0), full_matrices=False)
+    known = values > 3e-5 * values[0]
+    return np.square(values[known]) / len(items), rows[known].T
+
+
+def of_rank(n: int, d: int, rank: int) -> Rows:
+    rng = np.random.default_rng(rank)
+    scales = 0.7 ** np.arange(rank)
+    return np.asarray(rng.standard_normal((n, rank)) * scales @ rng.standard_normal((rank, d)) + 3)
+
+
+CATALOGUES: dict[str, Rows] = {
+    "100 items of 6 features": catalogue(100, 6),
+    "30 items of 30 features": catalogue(30, 30),
+    "8 items of 20 features": catalogue(8, 20),
+    "2 items of 3 features": catalogue(2, 3),
+    "50 items of 1 feature": catalogue(50, 1),
+    "rank 3, more items": of_rank(60, 10, 3),
+    "rank 3, more features": of_rank(20, 50, 3),
+    "rank 1": of_rank(7, 9, 1),
+    "equal items but one": np.vstack([np.ones((20, 4)), [[1, 2, 3, 4.0]]]),
+    "more than 512 features": catalogue(600, 520)[:, :520],
+    "1,100 features": catalogue(120, 1_100),
+}
+
+
+@pytest.mark.parametrize("items", CATALOGUES.values(), ids=CATALOGUES)
+def test_the_mean_is_the_mean_of_the_items(items: Rows) -> None:
+    assert estimate_background(items, FLOAT64).mean == pytest.approx(sum(items) / len(items))
+
+
+@pytest.mark.parametrize("items", CATALOGUES.values(), ids=CATALOGUES)
+def test_variances_are_squared_singular_values(items: Rows) -> None:
+    """Axes that only one of the two has, have practically no variance."""
+    variances = estimate_background(items, FLOAT64).variances
+    expected, _ = decomposed(items)
+    n = max(len(variances), len(expected))
+    found, known = (np.pad(array, (0, n - len(array))) for array in (variances, expected))
+    assert found == pytest.approx(known, abs=2e-6 * expected[0])  # of single precision, and of axes left out
+
+
+@pytest.mark.parametrize("items", CATALOGUES.values(), ids=CATALOGUES)
+def test_axes_of_known_variance_are_singular_vectors(items: Rows) -> None:
+    found, (variances, axes) = estimate_background(items, FLOAT64), decomposed(items)
+    n = np.count_nonzero(variances > 1e-3 * variances[0])
+    overlaps = np.abs(np.sum(found.axes[:, :n] * axes[:, :n], axis=0))
+    assert overlaps == pytest.approx(np.ones(n), abs=1e-6)
+
+
+@pytest.mark.parametrize("items", CATALOGUES.values(), ids=CATALOGUES)
+def test_axes_are_orthonormal(items: Rows) -> None:
+    axes = estimate_background(items, FLOAT64).axes
+    assert axes.T @ axes == pytest.approx(np.eye(axes.shape[1]), abs=1e-5)
+
+
+@pytest.mark.parametrize("items", CATALOGUES.values(), ids=CATALOGUES)
+def test_the_axes_span_all_items(items: Rows) -> None:
+    found, centred = estimate_background(items, FLOAT64), items - items.mean(axis=0)
+    outside = centred - centred @ found.axes @ found.axes.T
+    assert np.square(outside).sum() <= 1e-4 * np.square(centred).sum()
+
+
+@pytest.mark.parametrize("items", CATALOGUES.values(), ids=CATALOGUES)
+def test_the_spread_is_the_root_of_the_mean_squared_distance_to_the_mean(items: Rows) -> None:
+    found = estimate_background(items, FLOAT64)
     assert found.spread[0] ** 2 == pytest.approx(np.mean([np.square(item - found.mean).sum() for item in items]))
 
 
-def test_many_features_are_approximated() -> None:
-    items = catalogue(120, 1_100)
-    found, expected = estimate_background(items, FLOAT64), PCA(20, svd_solver="full").fit(items)
-    assert found.axes.shape == (1_100, 120)
-    assert found.variances[:20] == pytest.approx(expected.explained_variance_ * 119 / 120, rel=1e-3)
-    overlaps = np.abs(np.sum(found.axes.T[:20] * expected.components_, axis=1))
-    assert overlaps == pytest.approx(np.ones(20), abs=1e-3)
-    again = estimate_background(items, FLOAT64)
-    np.testing.assert_array_equal(found.axes, again.axes)
+def test_with_fewer_items_than_features_axes_without_variance_are_left_out() -> None:
+    assert estimate_background(of_rank(20, 50, 3), FLOAT64).axes.shape == (50, 3)
+
+
+def test_the_same_items_give_the_same_bits() -> None:
+    items = CATALOGUES["1,100 features"]
+    for array, again in zip(estimate_background(items, FLOAT32), estimate_background(items, FLOAT32), strict=True):
+        np.testing.assert_array_equal(array, again)
+
+
+@pytest.mark.parametrize(
+    ("n_axes", "n_leading"), [(3, 3), (MAX_LEADING, MAX_LEADING), (MAX_LEADING + 5, MAX_LEADING)]
+)
+def test_the_number_of_leading_axes_is_limited(n_axes: int, n_leading: int) -> None:
+    none = np.zeros(1)
+    assert Background(none, np.zeros((1, n_axes)), np.zeros(n_axes), none).n_leading == n_leading
 
 
 @pytest.mark.parametrize("d", [MAX_AXES + 100, 1_100])

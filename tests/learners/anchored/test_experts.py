@@ -13,11 +13,11 @@ from oahu.learners.anchored.click_loss import pair_weights
 from oahu.learners.anchored.experts import Adam, Batch, axis_gradient, linear_gradient, network_gradients
 
 Rows = NDArray[np.float64]
-Outputs = Callable[[], Rows]
+Outputs = Callable[[], NDArray[np.floating]]
 Expected = Callable[[Outputs, Rows], Rows]
 
 AXES, HIDDEN, N_RANDOM, TEMPERATURE = 4, 5, 6, 0.3
-MARKS = ([1, 1, -1, -0.3], [1, 1, 1], [1, -1], [1, 0.3, 0.3, -1])
+MARKS: tuple[list[float], ...] = ([1, 1, -1, -0.3], [1, 1, 1], [1, -1], [1, 0.3, 0.3, -1])
 WEIGHTS = (1.0, 0.5, 0.7, 0.2)
 
 
@@ -51,7 +51,7 @@ def expected_gradient(
     """Return a function that returns the gradient of the mean loss of ``outputs()`` for an array."""
     n, m = batch.marks.shape
 
-    def mean_loss(outputs: Rows) -> float:
+    def mean_loss(outputs: NDArray[np.floating]) -> float:
         vectors = [row / math.sqrt(row @ row) for row in outputs]
         losses = [
             loss_of_group(vectors[g * m : (g + 1) * m], vectors[n * m :], batch.marks[g], TEMPERATURE)

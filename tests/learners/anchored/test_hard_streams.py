@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from oahu import AnchoredOAHU, Click, CosineMetric, RejectedConstraintError, Triplets, sample_triplets
+from oahu.learners.anchored import group_store
 
 Rows = NDArray[np.float64]
 
@@ -174,6 +175,11 @@ def test_degenerate_triplets_do_no_clear_harm(
     learner = learned(Triplets(triplets, preprocessor=ITEMS))
     assert_sound(learner)
     assert precision(learner) > unlearned_precision() - CLEAR
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.0001])
+def test_a_low_temperature_leaves_the_model_finite(temperature: float) -> None:
+    assert_sound(learned(right_clicks(60), temperature=temperature))
 
 
 # -- catalogues --------------------------------------------------------------------------------------------------
@@ -396,12 +402,10 @@ def test_memory_of_the_model_does_not_grow_with_the_stream() -> None:
 
 
 def test_the_number_of_stored_clicks_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    from oahu.learners.anchored import anchored_learner
-
-    monkeypatch.setattr(anchored_learner, "_MAX_GROUPS", 50)
+    monkeypatch.setattr(group_store, "_MAX_GROUPS", 50)
     learner = learned(right_clicks(200))
     state: Any = learner._fitted_state()
-    assert 50 <= len(state.groups) < 60  # clicks that wait for the next round are added
+    assert len(state.groups) == 50
     assert_sound(learner)
 
 
