@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ Saved = Callable[[Learner], bytes]
 Floats = NDArray[np.floating]
 
 
-def teach(learner: Learner, triplet: Floats) -> Learner:
+def teach(learner: Learner, triplet: Sequence[Floats] | Floats) -> Learner:
     """Learn one constraint: the triplet, or its similar pair."""
     return learner.learn_one(*triplet[:2], y=1) if isinstance(learner, PairLearner) else learner.learn_one(*triplet)
 
@@ -60,6 +60,34 @@ def test_row_numbers_do_not_replace_the_state(make: Factory, table: Floats, indi
     state = learner._state
     teach_row(indices[1].tolist())
     assert learner._state is state
+
+
+def test_items_of_two_float_types_do_not_replace_the_state(
+    make_in_place: Factory, saved: Saved, triplets: Floats
+) -> None:
+    learner, expected = make_in_place(), make_in_place()
+    teach(learner, triplets[0])
+    state = learner._state
+    single = triplets.astype(np.float32)
+    teach(learner, [single[1, 0], single[1, 1].astype(np.float64), single[1, 2]])
+    assert learner._state is state
+    teach(teach(expected, triplets[0]), single[1])
+    assert saved(learner) == saved(expected)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e39])
+def test_an_invalid_number_changes_no_bit(
+    make_in_place: Factory, saved: Saved, triplets: Floats, value: float
+) -> None:
+    """1e39 is too large for float32."""
+    learner = teach(make_in_place(), triplets[0])
+    state = learner._state
+    wrong = triplets[1].astype(np.float64)
+    wrong[1, 2] = value
+    with pytest.raises(oahu.InvalidInputError):
+        teach(learner, wrong)
+    assert learner._state is state
+    assert saved(learner) == saved(teach(make_in_place(), triplets[0]))
 
 
 def test_a_rejected_constraint_changes_no_bit(make_learning: Factory, saved: Saved, triplets: Floats) -> None:

@@ -83,6 +83,8 @@ __all__ = ["Learner", "M", "fraction", "missing_methods", "shape_of"]
 M = TypeVar("M", bound=Metric)
 T = TypeVar("T", bound=ConstraintBatch)
 
+_ARRAYS: Final = (np.ndarray, np.memmap)
+_BOOL: Final = np.dtype(np.bool_)
 _FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _NO_LABELS: Final = np.empty(0, np.bool_)  # triplets have no labels
 _UNWRITTEN: Final = 255  # not a valid bool: marks an update step that has not finished
@@ -390,9 +392,8 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
         block = None if similar is None else self._block_of_one(items, state)
         if block is None or similar is None:
             return False
-        used = np.empty(1, np.bool_)
-        written = used.view(np.uint8)
-        written[0] = _UNWRITTEN
+        written = bytearray([_UNWRITTEN])
+        used = np.frombuffer(written, _BOOL)
         with state.lock:
             if state.frozen:
                 return False
@@ -400,7 +401,7 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             try:
                 self._learn_block(state.arrays, block, similar, used, in_place=True)
             finally:  # an interrupt may be raised as soon as the step returns
-                learned = bool(written[0] != _UNWRITTEN)
+                learned = written[0] != _UNWRITTEN
                 if learned:
                     state.count_one(similar, used)
         return learned
@@ -416,16 +417,15 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             if not all(0 <= i < len(table) for i in items):
                 return None
             items = tuple(table[i] for i in items)
-        shape, block = (state.n_features,), np.empty((len(items), state.n_features), state.dtype)
+        shape = (state.n_features,)
         for item in items:
-            if type(item) not in (np.ndarray, np.memmap) or item.shape != shape or item.dtype not in _FLOATS:
+            if type(item) not in _ARRAYS or item.shape != shape or item.dtype not in _FLOATS:
                 return None
-        with np.errstate(over="ignore", invalid="ignore"):
-            for place, item in enumerate(items):
-                block[place] = item
-            flat = block.reshape(-1)
-            finite = math.isfinite(np.dot(flat, flat))
-        return block[None] if finite else None
+        block = np.array([items])
+        if block.dtype != state.dtype:
+            block = _cast(block, state.dtype)
+        # np.vdot gives no warnings. Its sum may overflow for huge numbers: partial_fit checks them one by one.
+        return block if math.isfinite(np.vdot(block, block)) else None
 
     def _parameter_values(self) -> tuple[Any, ...] | None:
         """Return the parameter values in a fixed order, or None if a value is mutable."""
@@ -773,6 +773,12 @@ _FIXED_TYPES: Final = (
 def _validated_names(learner_class: type[Learner[Any]]) -> tuple[str, ...]:
     """Return the names of the parameters that `Learner.check_parameters` validates: all except tables."""
     return tuple(name for name in learner_class._get_param_names() if name not in learner_class.table_parameters)
+
+
+def _cast(block: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return a copy in another dtype. Numbers that overflow become infinite without a warning."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return block.astype(dtype)
 
 
 def missing_methods(candidate: Any) -> list[str]:
