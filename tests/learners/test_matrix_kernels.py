@@ -16,7 +16,17 @@ from oahu.jit import ARITHMETIC
 from oahu.learners import matrix_kernels
 
 # Helpers are Python functions until a kernel calls them: compile them as in a kernel.
-add_outer, dot, largest, overflow_limit, find_negative_eigenvalue, project, project_two, inverse_quadratic_form = (
+(
+    add_outer,
+    dot,
+    largest,
+    overflow_limit,
+    find_negative_eigenvalue,
+    project,
+    project_two,
+    inverse_quadratic_form,
+    unit_items,
+) = (
     numba.njit(**ARITHMETIC)(helper)
     for helper in (
         matrix_kernels.add_outer,
@@ -27,6 +37,7 @@ add_outer, dot, largest, overflow_limit, find_negative_eigenvalue, project, proj
         matrix_kernels.project,
         matrix_kernels.project_two,
         matrix_kernels.inverse_quadratic_form,
+        matrix_kernels.unit_items,
     )
 )
 
@@ -192,3 +203,29 @@ def test_largest_returns_the_largest_absolute_value_or_nan() -> None:
 def test_the_square_of_the_limit_is_a_number(dtype: str) -> None:
     most = overflow_limit(np.eye(2, dtype=dtype))
     assert 1 < most <= math.sqrt(float(np.finfo(dtype).max))
+
+
+@settings(max_examples=50)
+@given(
+    d=st.integers(1, 40),
+    seed=st.integers(0, 2**32),
+    dtype=st.sampled_from(["float32", "float64"]),
+    exponent=st.floats(-1.0, 1.0),
+)
+def test_items_of_any_size_get_unit_length(d: int, seed: int, dtype: str, exponent: float) -> None:
+    """The items have sizes from the smallest normal number to nearly the largest number."""
+    directions = np.random.default_rng(seed).uniform(0.5, 1.0, (2, 3, d))
+    largest_number = float(np.finfo(dtype).max)
+    items = (directions * 0.25 * largest_number**exponent).astype(dtype)
+    before = items.copy()
+    scaled = unit_items(items)
+    expected = directions / np.linalg.norm(directions, axis=2, keepdims=True)
+    assert scaled.dtype == dtype
+    np.testing.assert_allclose(scaled, expected, rtol=100 * float(np.finfo(dtype).eps))
+    np.testing.assert_array_equal(items, before)
+
+
+def test_items_of_zeros_are_not_scaled() -> None:
+    items = np.array([[[3.0, 4.0], [0.0, 0.0], [-5.0, 12.0]]])
+    expected = [[[0.6, 0.8], [0.0, 0.0], [-5 / 13, 12 / 13]]]
+    np.testing.assert_allclose(unit_items(items), expected, rtol=1e-15)

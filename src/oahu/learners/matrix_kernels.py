@@ -29,6 +29,7 @@ __all__ = [
     "project_two",
     "relative_loss",
     "subtract_square",
+    "unit_items",
     "update_then_project",
 ]
 
@@ -54,6 +55,34 @@ def largest(a: Floats) -> float:
         result = max(result, size)
         total += size
     return result if total == total else total  # a comparison loses NaN, a sum does not
+
+
+@helper
+def unit_items(constraints: Floats) -> Floats:
+    """Return constraints with items of unit length. An item of zeros is not scaled."""
+    scaled = np.empty_like(constraints)
+    for t in range(constraints.shape[0]):
+        for i in range(constraints.shape[1]):
+            item, out = constraints[t, i], scaled[t, i]
+            size = 1.0
+            length = math.sqrt(_squared_length(item, size))
+            if not 1e-140 < length < 1e140:  # the squares of float64 numbers overflow or underflow
+                size = largest(item)
+                size = size if size > 0.0 else 1.0
+                length = math.sqrt(_squared_length(item, size))
+            scale = 1.0 / length if length > 0.0 else 1.0
+            for j in range(item.shape[0]):
+                out[j] = float(item[j]) / size * scale
+    return scaled
+
+
+@helper
+def _squared_length(item: Floats, size: float) -> float:
+    """Return ||item / size||^2 in float64."""
+    total = 0.0
+    for j in range(item.shape[0]):
+        total += (float(item[j]) / size) * (float(item[j]) / size)
+    return total
 
 
 @helper

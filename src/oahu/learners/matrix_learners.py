@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from oahu.learners.kinds import PairLearner, ScoresOnlyMixin, TripletLearner
 from oahu.learners.state import Arrays, LearnerState
-from oahu.metrics.linear_metrics import BilinearMetric, MahalanobisMetric, unit_rows
+from oahu.metrics.linear_metrics import BilinearMetric, MahalanobisMetric
 from oahu.parameters import check_choice
 
 __all__ = ["STARTS", "BilinearLearner", "MahalanobisLearner", "Start", "start_matrix"]
@@ -56,14 +56,6 @@ class BilinearLearner(ScoresOnlyMixin, TripletLearner[BilinearMetric]):
 
     def _can_learn_in_place(self, state: LearnerState) -> bool:
         return True
-
-    def _normalized(self, block: Floats) -> Floats:
-        """Return a block of constraints. If ``normalize`` is True, the items are scaled to unit length."""
-        if not self.normalize:
-            return block
-        with np.errstate(over="ignore", under="ignore"):
-            scaled: Floats = unit_rows(block.reshape(-1, block.shape[2])).reshape(block.shape)
-        return scaled
 
 
 def start_matrix(start: str, n_features: int, dtype: np.dtype[Any]) -> Floats:

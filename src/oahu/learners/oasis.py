@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from oahu.constraints import Tuples
 from oahu.io.model_files import storable
 from oahu.jit import helper, kernel
-from oahu.learners.matrix_kernels import add_outer, dot, largest, overflow_limit, relative_loss
+from oahu.learners.matrix_kernels import add_outer, dot, largest, overflow_limit, relative_loss, unit_items
 from oahu.learners.matrix_learners import BilinearLearner
 from oahu.learners.state import LEARNED, Arrays, LearnerState
 from oahu.metrics.linear_metrics import unit_rows
@@ -122,17 +122,21 @@ class OASIS(BilinearLearner):
             self._finish_block(state, constraints, start, np.empty(0, np.bool_), used, rejected)
 
     def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
-        return int(_learn(self._normalized(triplets), arrays["matrix"], float(self.aggressiveness), used))
+        normalize, aggressiveness = bool(self.normalize), float(self.aggressiveness)
+        return int(_learn(triplets, normalize, arrays["matrix"], aggressiveness, used))
 
 
 @kernel("OASIS's update step")
-def _learn(triplets: Floats, matrix: Floats, aggressiveness: float, used: NDArray[np.bool_]) -> int:
+def _learn(
+    triplets: Floats, normalize: bool, matrix: Floats, aggressiveness: float, used: NDArray[np.bool_]
+) -> int:
+    items = unit_items(triplets) if normalize else triplets
     d = matrix.shape[0]
     difference, product, scaled = np.empty(d, matrix.dtype), np.empty(d, matrix.dtype), np.empty(d, matrix.dtype)
     limit = overflow_limit(matrix)
-    for t in range(triplets.shape[0]):
-        anchor = triplets[t, 0]
-        loss = relative_loss(triplets[t], matrix, difference, product)
+    for t in range(items.shape[0]):
+        anchor = items[t, 0]
+        loss = relative_loss(items[t], matrix, difference, product)
         gradient_square = float(dot(anchor, anchor)) * float(dot(difference, difference))  # ||x (p - n)^T||^2
         if not (abs(loss) < limit and gradient_square < limit * limit):  # true for NaN too
             return t

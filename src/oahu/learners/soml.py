@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import helper, kernel
-from oahu.learners.matrix_kernels import overflow_limit
+from oahu.learners.matrix_kernels import overflow_limit, unit_items
 from oahu.learners.matrix_learners import BilinearLearner
 from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_choice, check_real
@@ -130,17 +130,16 @@ class SOML(BilinearLearner):
             raise ValueError("the array 'averaging' must be 0 or 1, and the array 'rounds' must be at least 0")
 
     def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
-        items = self._normalized(triplets)
+        normalize, sparsity = bool(self.normalize), float(self.sparsity)
         if arrays["averaging"][0]:
             return int(
                 _learn_averaging(
-                    items, arrays["matrix"], arrays["mean_gradient"], arrays["rounds"], float(self.sparsity),
+                    triplets, normalize, arrays["matrix"], arrays["mean_gradient"], arrays["rounds"], sparsity,
                     float(self.gamma), used,
                 )
             )  # fmt: skip
-        return int(
-            _learn_truncating(items, arrays["matrix"], float(self.learning_rate), float(self.sparsity), used)
-        )
+        rate = float(self.learning_rate)
+        return int(_learn_truncating(triplets, normalize, arrays["matrix"], rate, sparsity, used))
 
 
 @helper
@@ -165,14 +164,15 @@ def _loss(weights: Floats, gradient: NDArray[np.float64]) -> float:
 
 @kernel("SOML's update step")
 def _learn_truncating(
-    triplets: Floats, weights: Floats, rate: float, sparsity: float, used: NDArray[np.bool_]
+    triplets: Floats, normalize: bool, weights: Floats, rate: float, sparsity: float, used: NDArray[np.bool_]
 ) -> int:
+    items = unit_items(triplets) if normalize else triplets
     f = np.empty(weights.shape[0])
     limit = overflow_limit(weights)
     shrink = weights.dtype.type(rate * sparsity)
     zero = weights.dtype.type(0)
-    for t in range(triplets.shape[0]):
-        size = _gradient(triplets[t], f)
+    for t in range(items.shape[0]):
+        size = _gradient(items[t], f)
         loss = _loss(weights, f)
         if not (rate * max(size, 1.0) < limit and abs(loss) < limit * limit):  # true for NaN too
             return t
@@ -187,6 +187,7 @@ def _learn_truncating(
 @kernel("SOML's update step")
 def _learn_averaging(
     triplets: Floats,
+    normalize: bool,
     weights: Floats,
     mean: NDArray[np.float64],
     rounds: NDArray[np.int64],
@@ -194,10 +195,11 @@ def _learn_averaging(
     gamma: float,
     used: NDArray[np.bool_],
 ) -> int:
+    items = unit_items(triplets) if normalize else triplets
     f = np.empty(weights.shape[0])
     limit = overflow_limit(weights)
-    for t in range(triplets.shape[0]):
-        size = _gradient(triplets[t], f)
+    for t in range(items.shape[0]):
+        size = _gradient(items[t], f)
         loss = _loss(weights, f)
         n = rounds[0] + 1
         scale = math.sqrt(n) / gamma

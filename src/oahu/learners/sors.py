@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from oahu.io.model_files import storable
 from oahu.jit import kernel
-from oahu.learners.matrix_kernels import largest, overflow_limit, relative_loss
+from oahu.learners.matrix_kernels import largest, overflow_limit, relative_loss, unit_items
 from oahu.learners.matrix_learners import BilinearLearner
 from oahu.learners.state import LEARNED, Arrays
 from oahu.parameters import check_real
@@ -113,8 +113,8 @@ class SORS(BilinearLearner):
         return {"matrix": np.eye(n_features, dtype=dtype)}
 
     def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
-        items = self._normalized(triplets)
-        return int(_learn(items, arrays["matrix"], float(self.learning_rate), float(self.sparsity), used))
+        normalize, rate, sparsity = bool(self.normalize), float(self.learning_rate), float(self.sparsity)
+        return int(_learn(triplets, normalize, arrays["matrix"], rate, sparsity, used))
 
 
 @storable
@@ -191,21 +191,27 @@ class AdaSORS(SORS):
         }
 
     def learn_triplets(self, arrays: Arrays, triplets: Floats, used: NDArray[np.bool_]) -> int:
-        items = self._normalized(triplets)
         rate, sparsity, delta = float(self.learning_rate), float(self.sparsity), float(self.delta)
-        return int(_learn_adaptive(items, arrays["matrix"], arrays["squares"], rate, sparsity, delta, used))
+        return int(
+            _learn_adaptive(
+                triplets, bool(self.normalize), arrays["matrix"], arrays["squares"], rate, sparsity, delta, used
+            )
+        )
 
 
 @kernel("SORS's update step")
-def _learn(triplets: Floats, matrix: Floats, rate: float, sparsity: float, used: NDArray[np.bool_]) -> int:
+def _learn(
+    triplets: Floats, normalize: bool, matrix: Floats, rate: float, sparsity: float, used: NDArray[np.bool_]
+) -> int:
+    items = unit_items(triplets) if normalize else triplets
     d = matrix.shape[0]
     dtype = matrix.dtype
     difference, product = np.empty(d, dtype), np.empty(d, dtype)
     limit = overflow_limit(matrix)
     shrink, zero = dtype.type(rate * sparsity), dtype.type(0)
-    for t in range(triplets.shape[0]):
-        anchor = triplets[t, 0]
-        loss = relative_loss(triplets[t], matrix, difference, product)
+    for t in range(items.shape[0]):
+        anchor = items[t, 0]
+        loss = relative_loss(items[t], matrix, difference, product)
         size = largest(anchor) * largest(difference)
         if not (rate * max(size, 1.0) < limit and abs(loss) < limit * limit):  # true for NaN too
             return t
@@ -226,6 +232,7 @@ def _learn(triplets: Floats, matrix: Floats, rate: float, sparsity: float, used:
 @kernel("SORS's update step")
 def _learn_adaptive(
     triplets: Floats,
+    normalize: bool,
     matrix: Floats,
     squares: Floats,
     rate: float,
@@ -233,6 +240,7 @@ def _learn_adaptive(
     delta: float,
     used: NDArray[np.bool_],
 ) -> int:
+    items = unit_items(triplets) if normalize else triplets
     d = matrix.shape[0]
     dtype = matrix.dtype
     difference, product = np.empty(d, dtype), np.empty(d, dtype)
@@ -243,9 +251,9 @@ def _learn_adaptive(
         dtype.type(max(delta, float(np.finfo(dtype).tiny))),
         dtype.type(0),
     )
-    for t in range(triplets.shape[0]):
-        anchor = triplets[t, 0]
-        loss = relative_loss(triplets[t], matrix, difference, product)
+    for t in range(items.shape[0]):
+        anchor = items[t, 0]
+        loss = relative_loss(items[t], matrix, difference, product)
         size = largest(anchor) * largest(difference)
         largest_rate = max(rate, rate / max(delta, float(np.finfo(dtype).tiny)) * sparsity)
         if not (size * size < limit and largest_rate * max(size, 1.0) < limit and abs(loss) < limit * limit):
