@@ -359,7 +359,7 @@ def test_an_invalid_item_of_split_triplets_is_located_in_the_triplets() -> None:
 @given(size=SIZES, n=st.integers(1, 300), dtype=st.sampled_from(["float32", "float64"]))
 @settings(max_examples=30)
 def test_sparse_blocks_are_the_rows_in_order(size: int, n: int, dtype: str) -> None:
-    table = sparse.random_array((20, 6), density=0.3, rng=np.random.default_rng(n), format="csr")
+    table = sparse.csr_array(sparse.random(20, 6, density=0.3, random_state=np.random.default_rng(n)))
     indices = np.random.default_rng(n).integers(0, 20, (n, size))
     tuples = tuples_of(indices, size=size, preprocessor=table, accept_sparse=True)
     rows = sparse.vstack([block for _, block in tuples.sparse_blocks(dtype)])
