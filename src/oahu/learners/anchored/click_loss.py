@@ -22,6 +22,7 @@ __all__ = ["loss_gradient", "pair_weights"]
 Floats = NDArray[np.floating]
 
 _TINY = 1e-30
+_LEAST_EXPONENT = -60  # at low temperatures, smaller exponentials would be 0
 
 
 def pair_weights(marks: Floats) -> Floats:
@@ -60,8 +61,8 @@ def loss_gradient(
     scale = vectors.dtype.type(1 / temperature)
     flat = vectors.reshape(n * m, size)
     # Similarities are at most 1, so exponentials of (similarity - 1) / temperature cannot overflow.
-    own = np.exp((vectors @ vectors.transpose(0, 2, 1) - 1) * scale)
-    random = np.exp((flat @ randoms.T - 1) * scale)
+    own = np.exp(np.maximum((vectors @ vectors.transpose(0, 2, 1) - 1) * scale, _LEAST_EXPONENT))
+    random = np.exp(np.maximum((flat @ randoms.T - 1) * scale, _LEAST_EXPONENT))
     negative_sums = own * np.maximum(-marks, 0)[:, None, :]
     random_sum, negative_sum = random.sum(axis=1), negative_sums.sum(axis=2)
     from_random = pairs * _share(random_sum.reshape(n, m, 1), own)

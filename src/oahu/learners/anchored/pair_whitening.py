@@ -16,6 +16,7 @@ Floats = NDArray[np.floating]
 
 _PRIOR_PAIRS: Final = 100.0  # the identity counts as much as this number of pairs
 _FLOOR: Final = 0.1  # added to all variances, relative to their mean weighted by themselves
+_ROUNDING: Final = 100.0  # unit vectors at a smaller distance, in multiples of the machine epsilon, are equal
 _FIRST_PAIRS: Final = 8.0  # the matrix is computed for the first time with this number of pairs ...
 _GROWTH: Final = 1.5  # ... and again whenever their number has grown by this factor
 
@@ -90,14 +91,15 @@ class PairWhitening(NamedTuple):
     def decomposed(self) -> PairWhitening:
         """Return the whitening with a new matrix."""
         r, n_axes = len(self.scatter), len(self.scatter) + len(self.squares)
-        prior = (float(np.trace(self.scatter)) + float(self.squares.sum())) / self.n_pairs * _PRIOR_PAIRS / n_axes
+        total = float(np.trace(self.scatter)) + float(self.squares.sum())
+        if total <= self.n_pairs * (_ROUNDING * np.finfo(self.scatter.dtype).eps) ** 2:  # alike items are equal
+            return self._replace(next_at=self.n_pairs * _GROWTH)
+        prior = total / self.n_pairs * _PRIOR_PAIRS / n_axes
         covariance = self.scatter.copy()
         covariance[np.diag_indices(r)] += prior
         variances, axes = np.linalg.eigh(covariance)
         variances = np.concatenate([np.maximum(variances, 0), self.squares + prior])
-        floor = _FLOOR * np.square(variances).sum() / max(variances.sum(), np.finfo(variances.dtype).tiny)
-        if not floor > 0:  # all alike items are equal
-            return self._replace(next_at=self.n_pairs * _GROWTH)
+        floor = _FLOOR * np.square(variances).sum() / variances.sum()
         factors = (variances + floor) ** -0.5
         factors /= factors.mean()
         matrix = (axes * factors[:r]) @ axes.T
