@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from fastapi import Request
+from fastapi import Body, Request
 
 from oahu.service.api.access import CollectionForAdmin, CollectionForReading, get_service
 from oahu.service.api.routing import new_router, run_search, wait_for
@@ -36,7 +36,10 @@ router = new_router("search")
 
 @router.post("/{name}/search")
 async def search(
-    request: Request, name: CollectionName, collection: CollectionForReading, body: SearchRequest
+    request: Request,
+    name: CollectionName,
+    collection: CollectionForReading,
+    body: Annotated[SearchRequest, Body()],  # FastAPI 0.118 takes a union for a query parameter
 ) -> SearchResponse:
     """Return the items that are most similar to the query, according to the current metric.
 
@@ -66,7 +69,10 @@ def _search(collection: Collection, body: SearchByKey | SearchByVector) -> Searc
 
 @router.post("/{name}/classify")
 async def classify(
-    request: Request, name: CollectionName, collection: CollectionForReading, body: ClassifyRequest
+    request: Request,
+    name: CollectionName,
+    collection: CollectionForReading,
+    body: Annotated[ClassifyRequest, Body()],
 ) -> ClassifyResponse:
     """Predict a label by a vote of the nearest labelled items."""
     _check_k(request, body.k)
