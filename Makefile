@@ -31,7 +31,7 @@ test-fast: $(VENV)/.dev ## the tests without a browser, server processes, kills 
 test-oldest: ## the core and service tests with the oldest dependencies, in .venv-oldest
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	@.venv-oldest/bin/pip --disable-pip-version-check --quiet install --constraint requirements-oldest.txt \
-		--editable '.[ann,parquet,plots,service]' hypothesis pytest pytest-xdist 'schemathesis>=4' torch
+		--editable '.[ann,parquet,plots,service]' hypothesis playwright pytest pytest-xdist 'schemathesis>=4' torch
 	@.venv-oldest/bin/python -m pytest --numprocesses auto -m "not browser and not server" \
 		tests/constraints tests/index tests/io tests/learners tests/metrics tests/tasks tests/service tests/cli
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from oahu.exceptions import InvalidInputError, StreamError
 from oahu.io.features import FeatureTable, read_features, read_labels
 
+PYARROW = int(pa.__version__.partition(".")[0])
 TABLES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6))
 IDS = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=8, unique=True)
 NAMES = st.lists(st.text("ab7é ,\"'", min_size=1).filter(str.strip), min_size=2, max_size=8, unique=True)
@@ -198,7 +199,11 @@ def test_a_column_of_booleans_is_a_feature(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_features(path).table, [[0.5, 1], [2, 0]])
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+# pyarrow writes string views to files since release 21.
+TEXT_TYPES = [pa.string(), pa.large_string(), *([pa.string_view()] if PYARROW >= 21 else [])]
+
+
+@pytest.mark.parametrize("kind", TEXT_TYPES, ids=str)
 def test_all_text_types_are_accepted(kind: Any, tmp_path: Path) -> None:
     names = pa.array(["tea", "milk"], kind)
     features = read_features(written(tmp_path, id=names, a=[1, 2], label=names))
@@ -228,6 +233,12 @@ def test_labels_from_parquet_are_writable(tmp_path: Path) -> None:
 NOT_NUMBERS = "must contain numbers or lists of numbers (only 'id', 'key' and 'label' may be text). Got"
 LISTS = pa.list_(pa.float64())
 FIXED = pa.list_(pa.float64(), 2)
+# Before release 26, pyarrow reads no null in a column of lists of one length. Its error has no row.
+NULL_LIST = (
+    ", column 'a': row 1 is null. Each item needs a list of"
+    if PYARROW >= 26
+    else ": Expected all lists to be of size=2 but index 2 had size=0."
+)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +256,7 @@ FIXED = pa.list_(pa.float64(), 2)
         ({"a": [1, 2], "label": [[1], [2]]}, ", column 'label' must contain integers or strings. Got list<"),
         ({"a": [[1, 2], [3]]}, ", column 'a': all lists must have the same length. Row 0 has 2 entries and row 1"),
         ({"a": [[1, 2], None]}, ", column 'a': row 1 is null. Each item needs a list of numbers."),
-        ({"a": pa.array([[1, 2], None], FIXED)}, ", column 'a': row 1 is null. Each item needs a list of"),
+        ({"a": pa.array([[1, 2], None], FIXED)}, NULL_LIST),
         ({"a": [[1, 2], [3, None]]}, ", column 'a': row 1 has a null at position 1. Each entry of a list must be"),
         ({"a": pa.array([[1, 2], [None, 3]], FIXED)}, ", column 'a': row 1 has a null at position 0."),
         ({"a": [["x"], ["y"]]}, ", column 'a' must contain lists of numbers. Got list<"),
