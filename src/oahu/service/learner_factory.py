@@ -74,8 +74,9 @@ def example_kind(config: CollectionConfig) -> ExampleKind:
 
 def check_uploaded(learner: Learner[Any]) -> None:
     """Raise `InvalidRequestError` if a learner needs a feature table to continue its training."""
-    groups = getattr(learner._fitted_state(), "groups", ())
-    if any((group.rows >= 0).any() for group in groups):
+    store = getattr(learner._fitted_state(), "groups", None)
+    batches = [] if store is None else [*store.batches(), *store.pending]
+    if any((batch.rows >= 0).any() for batch in batches):
         raise InvalidRequestError(
             "The model stores clicks as row numbers of a feature table, which the service does not have. Train it "
             "with oahu train, or without preprocessor: partial_fit(Clicks(clicks, preprocessor=table))."
