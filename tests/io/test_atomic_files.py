@@ -137,6 +137,7 @@ module.write_atomically(path, b"new" * 100_000)
         ("rename", b"old"),
         ("flush of the folder", b"new" * 100_000),
     ],
+    ids=["write", "flush of the file", "rename", "flush of the folder"],  # pytest adds the id to the environment
 )
 def test_a_kill_at_any_step_leaves_the_old_file_or_the_complete_new_one(
     tmp_path: Path, step: str, survivor: bytes
