@@ -58,11 +58,11 @@ class SpaceArrays(NamedTuple):
     axis_weights : ndarray of shape (R,)
         The learned factor of each axis.
     linear_map : ndarray of shape (r, r)
-        The learned matrix. Its inputs are vectors of the pair-whitened space.
+        The learned matrix. Its inputs are the results of `scaled`.
     hidden_weights : ndarray of shape (r, h)
     hidden_bias : ndarray of shape (h,)
     output_weights : ndarray of shape (h, r)
-        The network adds the outputs of a hidden layer of h rectified units to a vector of the pair-whitened space.
+        The network adds the outputs of a hidden layer of h rectified units to its inputs, the results of `scaled`.
     """
 
     mean: Floats
@@ -91,13 +91,19 @@ class SpaceArrays(NamedTuple):
         r = len(self.pair_whitening)
         return normalize_rows(with_leading(inputs[:, :r] @ self.pair_whitening, inputs[:, r:] * self.pair_gains))
 
+    def scaled(self, whitened: Floats) -> Floats:
+        """Return the inputs of the linear map and of the network: `whitened` vectors, times the axis weights."""
+        return normalize_rows(whitened * self.axis_weights)
+
     def vectors(self, items: Floats, wanted: Sequence[bool] | NDArray[np.bool_]) -> list[Any]:
         """Return the vectors of items in each wanted space, and None for other spaces."""
         vectors = self.starting_vectors(items, wanted)
         if any(wanted[_AXIS_WEIGHTS:]) or wanted[_WHITENED] or wanted[_PAIR_WHITENED]:
             inputs = self.inputs(items)
-            needs_whitened = wanted[_PAIR_WHITENED] or any(wanted[_LINEAR_MAP:])
-            vectors += self.other_vectors(inputs, self.whitened(inputs) if needs_whitened else inputs, wanted)
+            needs_scaled = any(wanted[_LINEAR_MAP:])
+            whitened = self.whitened(inputs) if wanted[_PAIR_WHITENED] or needs_scaled else inputs
+            scaled = self.scaled(whitened) if needs_scaled else whitened
+            vectors += self.other_vectors(inputs, whitened, scaled, wanted)
         return vectors + [None] * (len(SPACES) - len(vectors))
 
     def starting_vectors(self, items: Floats, wanted: Sequence[bool] | NDArray[np.bool_]) -> list[Any]:
@@ -110,15 +116,15 @@ class SpaceArrays(NamedTuple):
         ]
 
     def other_vectors(
-        self, inputs: Floats, whitened: Floats, wanted: Sequence[bool] | NDArray[np.bool_]
+        self, inputs: Floats, whitened: Floats, scaled: Floats, wanted: Sequence[bool] | NDArray[np.bool_]
     ) -> list[Any]:
         """Return the vectors in the spaces after the first three, and None for spaces that are not wanted.
 
-        ``inputs`` are the results of `inputs`, and ``whitened`` are the results of `whitened`.
+        The arguments are the results of the methods `inputs`, `whitened` and `scaled`.
         """
         vectors: list[Any] = [None] * 5
         r = len(self.linear_map)
-        leading, rest = whitened[:, :r], whitened[:, r:]
+        leading, rest = scaled[:, :r], scaled[:, r:]
         if wanted[_WHITENED]:
             vectors[0] = normalize_rows(inputs * self.gains)
         if wanted[_PAIR_WHITENED]:

@@ -5,8 +5,9 @@ random items of the catalogue are? Is j nearer to i than the near items that are
 (Freund and Schapire, 1997) share the answers: one over the starting spaces, one over the learned spaces, and one
 over the total weight of the learned spaces.
 
-The first question matters less if the second one can be asked: the marked items come from the top of the current
-ranking, so they are near in the spaces that already have weight.
+The first question is also asked about the items that are marked as not alike, and its answers are subtracted. All
+marked items come from the top of the current ranking, so a space that moves them nearer would otherwise gain weight
+even if the marks are random. The first question matters less if the second one can be asked.
 """
 
 from __future__ import annotations
@@ -24,12 +25,17 @@ __all__ = ["Evidence"]
 
 Floats = NDArray[np.floating]
 
-_ANCHOR_PRIOR: Final = np.array([0.3, 0.35, 0.1, 0.1, 0.15])
-_EXPERT_PRIOR: Final = np.array([0.3, 0.6, 0.1])
+#: What each starting space is evaluated as. A whitened space has at most half of the weight: it magnifies small
+#: differences, so it decides the order of near items even then, and it does less harm where whitening is wrong.
+_ANCHORS: Final = np.array(
+    [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0.5, 0, 0.5, 0], [0, 0.5, 0, 0, 0.5]]
+)
+_ANCHOR_PRIOR: Final = np.array([0.35, 0.4, 0.2, 0.02, 0.03])
+_EXPERT_PRIOR: Final = np.array([0.2, 0.7, 0.1])
 _TOTALS: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-_TOTALS_PRIOR: Final = np.array([0.2, 0.3, 0.3, 0.15, 0.05])
+_TOTALS_PRIOR: Final = np.array([0.35, 0.35, 0.2, 0.08, 0.02])
 _LARGEST_GLOBAL: Final = 0.5  # a larger total weight needs evidence from near items, not from random items
-_RATE: Final = 3.0
+_RATE: Final = 4.0
 _DECAY: Final = 0.999
 _NEAR: Final = 0.05  # a negative counts if it is nearer than all but this share of the random items
 _RANK_SCALE: Final = 0.02  # the share of nearer random items at which an answer counts half
@@ -74,7 +80,7 @@ class Evidence(NamedTuple):
     def weights(self) -> NDArray[np.float64]:
         """The weight of each space. The weights sum to 1."""
         total = float(self._weights(2) @ _TOTALS)
-        return np.concatenate([(1 - total) * self._weights(0), total * self._weights(1)])
+        return np.concatenate([(1 - total) * self._weights(0) @ _ANCHORS, total * self._weights(1)])
 
     def add(self, spaces: Sequence[Floats], groups: Groups) -> Evidence:
         """Return the evidence after more groups.
@@ -94,11 +100,11 @@ class Evidence(NamedTuple):
             return self
         with np.errstate(over="ignore", invalid="ignore"):  # distances of very large items overflow
             own, random = _similarities(spaces, groups, asking)
-        anchors, experts = self._weights(0), self._weights(1)
+        anchors, experts = self._weights(0) @ _ANCHORS, self._weights(1)
         total = min(float(self._weights(2) @ _TOTALS), _MAX_TOTAL)
         mixtures = np.zeros((self.gains.size + 1, len(SPACES)))
         mixtures[-1, _SLICES[0]] = anchors  # the reference of the learned spaces
-        mixtures[_SLICES[0], :N_ANCHORS] = (1 - total) * np.eye(N_ANCHORS)
+        mixtures[_SLICES[0], :N_ANCHORS] = (1 - total) * _ANCHORS
         mixtures[_SLICES[0], N_ANCHORS:] = total * experts
         mixtures[_SLICES[1], :N_ANCHORS] = 0.5 * anchors
         mixtures[_SLICES[1], N_ANCHORS:] = 0.5 * np.eye(_N_EXPERTS)
@@ -151,14 +157,16 @@ def _scores(own: Floats, random: Floats, marks: Floats) -> NDArray[np.float64]:
     """
     n, m = marks.shape
     alike = (marks > 0).astype(own.dtype)
-    pairs = alike[:, :, None] * alike[:, None, :] * (1 - np.eye(m, dtype=own.dtype))
-    pairs /= pairs.sum(axis=(1, 2), keepdims=True)
+    pairs = _normalized(alike[:, :, None] * alike[:, None, :] * (1 - np.eye(m, dtype=own.dtype)))
+    unlike = np.maximum(-marks, 0)
     n_random = random.shape[3]
     if n_random:
         n_local = sum(_TOTALS > _LARGEST_GLOBAL)
         others, pair = random[:, :, :, None, :], own[:, :, :, :, None]
         nearer = 0.5 * ((others > pair).sum(axis=4) + (others >= pair).sum(axis=4))  # equal distances count half
-        scores = (pairs / (1 + nearer / (_RANK_SCALE * n_random))).sum(axis=(2, 3), dtype=np.float64)
+        unlike_pairs = _normalized(alike[:, :, None] * unlike[:, None, :]) * unlike.max(axis=1)[:, None, None]
+        answers = (pairs - unlike_pairs) / (1 + nearer / (_RANK_SCALE * n_random))
+        scores = answers.sum(axis=(2, 3), dtype=np.float64)
         if n_local:
             last = len(scores) - 1 - n_local  # mixtures: anchors, experts, totals, reference
             scores[last:-1] = np.minimum(scores[last:-1], scores[last - 1])
@@ -166,10 +174,16 @@ def _scores(own: Floats, random: Floats, marks: Floats) -> NDArray[np.float64]:
         threshold = np.partition(random[-1, :, 0], rank, axis=1)[:, rank]
     else:
         scores, threshold = np.zeros((len(own), n)), np.full(n, -np.inf)
-    near = np.where(own[-1, :, 0, :] >= threshold[:, None], np.maximum(-marks, 0), 0)
+    near = np.where(own[-1, :, 0, :] >= threshold[:, None], unlike, 0)
     total = near.sum(axis=1)
     near /= np.where(total > 0, total, 1)[:, None]
     scores *= np.where(total > 0, _RANK_SHARE, 1)
     apart = own[:, :, :, :, None] - own[:, :, :, None, :]
     better = (np.sign(apart) + 1) / 2
     return np.asarray(scores + np.einsum("cnijk,nij,nk->cn", better, pairs, near, dtype=np.float64))
+
+
+def _normalized(weights: Floats) -> Floats:
+    """Return the weights of the pairs of each group, divided by their sum. If the sum is 0, they remain 0."""
+    total = weights.sum(axis=(1, 2), keepdims=True)
+    return np.asarray(weights / np.where(total > 0, total, 1))

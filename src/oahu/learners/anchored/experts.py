@@ -26,8 +26,8 @@ class Batch(NamedTuple):
     ----------
     inputs : ndarray of shape (n * m + n_random, R)
         The items of n groups of m items, then the random items, as unit vectors along the principal axes.
-    whitened : ndarray of shape (n * m + n_random, R)
-        The same items in the pair-whitened space.
+    scaled : ndarray of shape (n * m + n_random, R)
+        The inputs of the linear map and of the network for the same items.
     marks : ndarray of shape (n, m)
         The marks of the items. The mark of padding is 0.
     pairs : ndarray of shape (n, m, m)
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
     """
 
     inputs: Floats
-    whitened: Floats
+    scaled: Floats
     marks: Floats
     pairs: Floats
     temperature: float
@@ -97,8 +97,8 @@ def network_gradients(batch: Batch, hidden: Floats, bias: Floats, output: Floats
 
 
 def _split(batch: Batch, n_leading: int) -> tuple[Floats, Floats]:
-    """Return the coordinates of the pair-whitened vectors along the leading axes and along the other axes."""
-    return batch.whitened[:, :n_leading], batch.whitened[:, n_leading:]
+    """Return the inputs of the linear map and of the network, along the leading axes and along the other axes."""
+    return batch.scaled[:, :n_leading], batch.scaled[:, n_leading:]
 
 
 def _output_gradient(outputs: Floats, batch: Batch) -> Floats:

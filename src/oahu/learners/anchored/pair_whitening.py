@@ -14,7 +14,7 @@ __all__ = ["PairWhitening"]
 
 Floats = NDArray[np.floating]
 
-_PRIOR_PAIRS: Final = 100.0  # the identity counts as much as this number of pairs
+_PRIOR_PAIRS: Final = 500.0  # the identity counts as much as this number of pairs
 _FLOOR: Final = 0.1  # added to all variances, relative to their mean weighted by themselves
 _ROUNDING: Final = 100.0  # unit vectors at a smaller distance, in multiples of the machine epsilon, are equal
 _FIRST_PAIRS: Final = 8.0  # the matrix is computed for the first time with this number of pairs ...

@@ -19,7 +19,8 @@ __all__ = ["Settings", "learn_round"]
 
 Floats = NDArray[np.floating]
 
-_AXIS_RATE: Final = 0.05  # step size of the axis weights
+_AXIS_RATE: Final = 3.2  # step size of the axis weights, multiplied by their number
+_LARGEST_AXIS_RATE: Final = 0.05
 _AXIS_PRIOR: Final = 0.33  # their prior, relative to that of the linear map
 _NETWORK_EVERY: Final = 4  # steps of the other experts per step of the network
 _NETWORK_RATE: Final = 0.001  # largest step size of the network
@@ -80,25 +81,26 @@ def learn_round(model: Model, new: Groups, store: GroupStore, settings: Settings
     whitening = model.whitening.add(new.pad(inputs[: len(new.rows)]), new.padded_marks(), new.weights)
     values, inputs, n_items = values[first:], inputs[first:], n_items - first
     whitened = spaces.whitened(inputs)
+    scaled = spaces.scaled(whitened)
     asked = new.cut(skipped, min(n_new, skipped + _MAX_ASKED))
     chosen = np.r_[0 : len(asked.rows), n_items : len(values)]
     vectors = spaces.starting_vectors(values[chosen], _ALL_SPACES)
-    vectors += spaces.other_vectors(inputs[chosen], whitened[chosen], _ALL_SPACES)
+    vectors += spaces.other_vectors(inputs[chosen], whitened[chosen], scaled[chosen], _ALL_SPACES)
     evidence = model.evidence.add(vectors, asked)
 
-    batch = _batch(groups.cut(skipped, len(groups)), inputs, whitened, settings.temperature)
+    batch = _batch(groups.cut(skipped, len(groups)), inputs, scaled, settings.temperature)
     model = _step(model._replace(evidence=evidence), batch, settings)
     return model._replace(whitening=whitening)
 
 
-def _batch(groups: Groups, inputs: Floats, whitened: Floats, temperature: float) -> Batch:
+def _batch(groups: Groups, inputs: Floats, scaled: Floats, temperature: float) -> Batch:
     """Return the inputs of the experts, for the groups' items and for random items."""
     n, marks = len(groups.rows), groups.padded_marks()
     pairs = pair_weights(marks) * (groups.weights / len(groups))[:, None, None]
-    padded_inputs, padded_whitened = (
-        np.concatenate([_flat(groups.pad(part[:n])), part[n:]]) for part in (inputs, whitened)
+    padded_inputs, padded_scaled = (
+        np.concatenate([_flat(groups.pad(part[:n])), part[n:]]) for part in (inputs, scaled)
     )
-    return Batch(padded_inputs, padded_whitened, marks, pairs.astype(inputs.dtype), float(temperature))
+    return Batch(padded_inputs, padded_scaled, marks, pairs.astype(inputs.dtype), float(temperature))
 
 
 def _step(model: Model, batch: Batch, settings: Settings) -> Model:
@@ -112,8 +114,9 @@ def _step(model: Model, batch: Batch, settings: Settings) -> Model:
     eye = np.eye(r, dtype=batch.inputs.dtype)
     experts = model.experts
     axes, linear = experts.log_axis_weights, experts.linear_map
+    axis_rate = min(_LARGEST_AXIS_RATE, _AXIS_RATE / axes.values.size)
     experts = experts._replace(
-        log_axis_weights=_stepped(axes, axis_gradient(batch, axes.values), _AXIS_PRIOR * prior, _AXIS_RATE, t),
+        log_axis_weights=_stepped(axes, axis_gradient(batch, axes.values), _AXIS_PRIOR * prior, axis_rate, t),
         linear_map=_stepped(linear, linear_gradient(batch, linear.values), prior, rate, t, eye),
     )
     if t % _NETWORK_EVERY == 0:
