@@ -65,7 +65,8 @@ def expected_vectors(x: NDArray[np.float64], arrays: SpaceArrays) -> list[NDArra
     r = len(arrays.pair_whitening)
     factors = [float(gain) * float(value) for gain, value in zip(arrays.pair_gains, along_axes[r:], strict=True)]
     whitened = unit([*(arrays.pair_whitening @ along_axes[:r]), *factors])
-    leading, rest = whitened[:r], whitened[r:]
+    scaled = unit([value * weight for value, weight in zip(whitened, arrays.axis_weights, strict=True)])
+    leading, rest = scaled[:r], scaled[r:]
     units = [max(0.0, float(leading @ arrays.hidden_weights[:, k] + arrays.hidden_bias[k])) for k in range(H)]
     added = sum((value * row for value, row in zip(units, arrays.output_weights, strict=True)), np.zeros(r))
     return [
@@ -85,7 +86,7 @@ def expected_vectors(x: NDArray[np.float64], arrays: SpaceArrays) -> list[NDArra
 
 def test_there_are_five_starting_spaces_and_three_learned_spaces(metric: AnchoredMetric) -> None:
     assert [part.name for part in metric.weighted_spaces] == STARTING + LEARNED == list(SPACES)
-    assert N_ANCHORS == len(STARTING)
+    assert len(STARTING) == N_ANCHORS
     assert [part.weight for part in metric.weighted_spaces] == WEIGHTS.tolist()
     assert [part.dimensions for part in metric.weighted_spaces] == [D, D, D, R, R, R, R, R]
 

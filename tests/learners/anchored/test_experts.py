@@ -28,9 +28,9 @@ def batch() -> Batch:
     marks = np.zeros((len(MARKS), max(map(len, MARKS))))
     for row, values in zip(marks, MARKS, strict=True):
         row[: len(values)] = values
-    inputs, whitened = (units(rng, marks.size + N_RANDOM) for _ in range(2))
+    inputs, scaled = (units(rng, marks.size + N_RANDOM) for _ in range(2))
     pairs = pair_weights(marks) * np.array(WEIGHTS)[:, None, None] / len(marks)
-    return Batch(inputs, whitened, marks, pairs, TEMPERATURE)
+    return Batch(inputs, scaled, marks, pairs, TEMPERATURE)
 
 
 @pytest.fixture(params=[AXES, 3, 1], ids=lambda r: f"{r} leading axes")
@@ -71,7 +71,7 @@ def test_the_gradient_of_the_axis_weights(batch: Batch, expected_gradient: Expec
 def test_the_gradient_of_the_linear_map(batch: Batch, expected_gradient: Expected, n_leading: int) -> None:
     matrix = np.eye(n_leading) + np.random.default_rng(2).normal(0, 0.3, (n_leading, n_leading))
     expected = expected_gradient(
-        lambda: np.array([[*(matrix @ row[:n_leading]), *row[n_leading:]] for row in batch.whitened]), matrix
+        lambda: np.array([[*(matrix @ row[:n_leading]), *row[n_leading:]] for row in batch.scaled]), matrix
     )
     assert linear_gradient(batch, matrix) == pytest.approx(expected, abs=1e-7)
 
@@ -86,7 +86,7 @@ def test_the_gradients_of_the_network(batch: Batch, expected_gradient: Expected,
 
     def outputs() -> Rows:
         rows = []
-        for row in batch.whitened:
+        for row in batch.scaled:
             before = row[:n_leading] @ hidden + bias
             assert np.abs(before).min() > 1e-5  # a rectified unit has no derivative at 0
             rows.append([*(row[:n_leading] + before * (before > 0) @ output), *row[n_leading:]])

@@ -117,8 +117,10 @@ def test_axes_in_another_order_and_direction_change_no_distance(space: str) -> N
 
 
 @pytest.mark.parametrize("space", ["pair-whitened", "linear map", "network"])
-def test_rotated_leading_axes_change_no_distance_after_a_matrix(space: str, n_leading: int) -> None:
+def test_rotated_leading_axes_of_equal_weight_change_no_distance_after_a_matrix(space: str, n_leading: int) -> None:
     model = trained_model()
+    equal = Adam.start(np.zeros(R))
+    model = model._replace(experts=model.experts._replace(log_axis_weights=equal))
     new = renewed(model, turned_by(block_diag(rotation(n_leading), np.eye(R - n_leading))))
     assert distances(new, space) == pytest.approx(distances(model, space), abs=1e-9)
 
@@ -148,7 +150,7 @@ def test_the_axis_weights_of_directions_that_are_new_are_1() -> None:
 
 
 def network_change(model: Model, leading: Rows) -> Rows:
-    """Return what the network adds to vectors of the pair-whitened space."""
+    """Return what the network adds to its inputs."""
     spaces = model.spaces
     return np.asarray(np.maximum(leading @ spaces.hidden_weights + spaces.hidden_bias, 0) @ spaces.output_weights)
 
@@ -225,6 +227,13 @@ def test_a_model_without_axes_becomes_an_untrained_model_with_its_evidence() -> 
     expected = Model.with_background(OLD, PROGRESS._replace(n_background=99, n_steps=0), start.seed)
     for name, array in expected._replace(evidence=EVIDENCE).to_arrays().items():
         np.testing.assert_array_equal(new.to_arrays()[name], array, err_msg=name)
+
+
+def test_pairs_that_were_stored_before_the_first_axes_are_whitened() -> None:
+    start = Model.with_background(starting_background(D, FLOAT64), PROGRESS, np.arange(4, dtype=np.uint32))
+    new = renewed(start, OLD)
+    assert new.whitening.matrix == pytest.approx(whitening_of(new, groups()).matrix)
+    assert new.whitening.n_pairs > 8
 
 
 def test_the_old_model_does_not_change() -> None:

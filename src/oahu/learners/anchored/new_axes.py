@@ -33,27 +33,33 @@ def with_new_background(
     progress = model.progress._replace(n_background=n_items, n_steps=0)
     new = Model.with_background(background, progress, model.seed)
     turn = background.axes.T @ model.background.axes
-    if not turn.shape[1]:
-        return new._replace(evidence=model.evidence)
-    r, old_r = background.n_leading, model.background.n_leading
-    leading = turn[:r, :old_r]
     old, started = model.experts, new.experts
-    old_map = old.linear_map.values - np.eye(old_r, dtype=turn.dtype)
-    values = (
-        np.square(turn) @ old.log_axis_weights.values,
-        started.linear_map.values + leading @ old_map @ leading.T,
-        leading @ old.hidden_weights.values,
-        old.hidden_bias.values,
-        old.output_weights.values @ leading.T,
-    )
-    new = new._replace(experts=Experts(*map(Adam.start, values)), evidence=model.evidence)
-    whitening = PairWhitening.start(r, len(turn) - r, turn.dtype)._replace(next_at=np.inf)
+    if turn.shape[1]:
+        r, old_r = background.n_leading, model.background.n_leading
+        leading = turn[:r, :old_r]
+        old_map = old.linear_map.values - np.eye(old_r, dtype=turn.dtype)
+        values = (
+            np.square(turn) @ old.log_axis_weights.values,
+            started.linear_map.values + leading @ old_map @ leading.T,
+            leading @ old.hidden_weights.values,
+            old.hidden_bias.values,
+            old.output_weights.values @ leading.T,
+        )
+        new = new._replace(experts=Experts(*map(Adam.start, values)))
+    return new._replace(evidence=model.evidence, whitening=_whitening(new, learned, read))
+
+
+def _whitening(model: Model, learned: Sequence[Groups], read: Read) -> PairWhitening:
+    """Return the pair whitening of the stored groups along the axes of a model."""
+    n_axes, r = model.background.axes.shape[1], model.background.n_leading
+    start = PairWhitening.start(r, n_axes - r, model.background.axes.dtype)
+    whitening = start._replace(next_at=np.inf)
     for groups in _blocks(learned):
-        items = groups.pad(new.spaces.inputs(read([groups], 0, np.random.default_rng(0))))
+        items = groups.pad(model.spaces.inputs(read([groups], 0, np.random.default_rng(0))))
         whitening = whitening.add(items, groups.padded_marks(), groups.weights)
-    return new._replace(
-        whitening=whitening.decomposed() if whitening.n_pairs >= 8 else whitening._replace(next_at=8.0)
-    )
+    if whitening.n_pairs < start.next_at:
+        return whitening._replace(next_at=start.next_at)
+    return whitening.decomposed()
 
 
 def _blocks(batches: Sequence[Groups]) -> Iterator[Groups]:
