@@ -25,16 +25,16 @@ __all__ = ["Evidence"]
 
 Floats = NDArray[np.floating]
 
-#: What each starting space is evaluated as. A whitened space has at most half of the weight: it magnifies small
-#: differences, so it decides the order of near items even then, and it does less harm where whitening is wrong.
+#: What each starting space is evaluated as. The catalogue-whitened space has at most half of the weight: it magnifies
+#: small differences, so it decides the order of near items even then, and does less harm where whitening is wrong.
 _ANCHORS: Final = np.array(
-    [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0.5, 0, 0.5, 0], [0, 0.5, 0, 0, 0.5]]
+    [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0.5, 0, 0.5, 0], [0, 0, 0, 0, 1.0]]
 )
 _ANCHOR_PRIOR: Final = np.array([0.35, 0.4, 0.2, 0.02, 0.03])
 _EXPERT_PRIOR: Final = np.array([0.2, 0.7, 0.1])
 _TOTALS: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 _TOTALS_PRIOR: Final = np.array([0.35, 0.35, 0.2, 0.08, 0.02])
-_LARGEST_GLOBAL: Final = 0.5  # a larger total weight needs evidence from near items, not from random items
+_LARGEST_GLOBAL: Final = 0.25  # a larger total weight needs evidence from near items, not from random items
 _RATE: Final = 4.0
 _DECAY: Final = 0.999
 _NEAR: Final = 0.05  # a negative counts if it is nearer than all but this share of the random items

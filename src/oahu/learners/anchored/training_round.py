@@ -26,7 +26,7 @@ _NETWORK_EVERY: Final = 4  # steps of the other experts per step of the network
 _NETWORK_RATE: Final = 0.001  # largest step size of the network
 _MAX_TRAINED: Final = 32  # new groups of a round that are trained on ...
 _MAX_ASKED: Final = 16  # ... and that are questions for the evidence
-_HALVING: Final = 200  # after t steps, step sizes are divided by sqrt(1 + t / 200)
+_HALVING: Final = 200  # after t steps, step sizes are divided by sqrt(1 + t / 200), for axis weights by its square
 _BATCH_POWER: Final = 0.25  # step sizes grow with the batch
 _ALL_SPACES: Final = np.ones(len(SPACES), bool)
 
@@ -114,7 +114,7 @@ def _step(model: Model, batch: Batch, settings: Settings) -> Model:
     eye = np.eye(r, dtype=batch.inputs.dtype)
     experts = model.experts
     axes, linear = experts.log_axis_weights, experts.linear_map
-    axis_rate = min(_LARGEST_AXIS_RATE, _AXIS_RATE / axes.values.size)
+    axis_rate = min(_LARGEST_AXIS_RATE, _AXIS_RATE / axes.values.size) * slower**2
     experts = experts._replace(
         log_axis_weights=_stepped(axes, axis_gradient(batch, axes.values), _AXIS_PRIOR * prior, axis_rate, t),
         linear_map=_stepped(linear, linear_gradient(batch, linear.values), prior, rate, t, eye),
