@@ -25,8 +25,8 @@ __all__ = ["Evidence"]
 
 Floats = NDArray[np.floating]
 
-#: What each starting space is evaluated as. The catalogue-whitened space has at most half of the weight: it magnifies
-#: small differences, so it decides the order of near items even then, and does less harm where whitening is wrong.
+#: What each starting space is evaluated as. The catalogue-whitened space has at most half of the weight: it
+#: magnifies small differences, so half decides the order of near items, and does less harm if whitening is wrong.
 _ANCHORS: Final = np.array(
     [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0.5, 0, 0.5, 0], [0, 0, 0, 0, 1.0]]
 )
