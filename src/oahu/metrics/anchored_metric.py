@@ -31,7 +31,7 @@ SPACES: Final = (
 N_ANCHORS: Final = 5
 
 _COSINE, _CENTRED, _EUCLIDEAN, _WHITENED, _PAIR_WHITENED, _AXIS_WEIGHTS, _LINEAR_MAP, _NETWORK = range(len(SPACES))
-_VERIFICATION_FACTOR = 8.0  # the learned spaces' weights are multiplied by this factor to compare pairs
+_VERIFICATION_FACTOR = 3.0  # the learned spaces' weights are multiplied by this factor to compare pairs
 _TUPLES = 128  # pairs or triplets scored at a time
 _BLOCK = 2048  # items encoded at a time
 
@@ -205,7 +205,7 @@ class AnchoredMetric(DistanceMetric):
 
     @property
     def for_verification(self) -> AnchoredMetric:
-        """A copy of this metric for comparing pairs. The learned spaces have eight times the relative weight.
+        """A copy of this metric for comparing pairs. The learned spaces have three times the relative weight.
 
         Search needs accurate distances between near items. The comparison of pairs with one threshold needs
         distances that are comparable between all items, and the learned spaces have such distances.
