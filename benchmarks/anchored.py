@@ -1,6 +1,6 @@
 """Benchmark of AnchoredOAHU: precision@10 by number of clicks, effect of each part and of parameter values.
 
-    python benchmarks/anchored.py [digits tiles ...] [--clicks 1000] [--user all] [--runs 5] [--out DIR]
+    python benchmarks/anchored.py [digits tiles ...] [--clicks 1000] [--user all] [--noise 0.2] [--out DIR]
     python benchmarks/anchored.py digits --parts
     python benchmarks/anchored.py digits --values
 
@@ -120,10 +120,10 @@ class ProgressPrinter(Listener):
 
 def measured(name, methods, options):
     """Return the numbers of clicks, and precision@10 by method, of shape (n_runs, n_checkpoints)."""
-    settings = {"n_clicks": options.clicks, "user": options.user, "seed": options.seed}
+    settings = {"n_clicks": options.clicks, "user": options.user, "noise": options.noise, "seed": options.seed}
     plan = Plan("clicks", datasets.load(name), options.runs, settings=settings)
     compared = [method if isinstance(method, str) else (label, method) for label, method in methods.items()]
-    out = Path(options.out) / f"{name}-{options.user}-{options.clicks}"
+    out = Path(options.out) / f"{name}-{options.user}-{options.noise:g}-{options.clicks}"
     record = bench([plan], compared, out, 1, ProgressPrinter())
     labels = {method: label for label, method in methods.items() if isinstance(method, str)}
     curves = {}
@@ -186,6 +186,7 @@ def main():
     parser.add_argument("datasets", nargs="*", default=["digits"])
     parser.add_argument("--clicks", type=int, default=1_000)
     parser.add_argument("--user", choices=USER_MODELS, default="all", help="Which items the user marks.")
+    parser.add_argument("--noise", type=float, default=0.0, help="Share of wrong marks.")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parts", action="store_true", help="Remove parts of AnchoredOAHU.")
@@ -196,7 +197,7 @@ def main():
     results = {}
     for name in options.datasets:
         clicks, curves = results[name] = measured(name, UNLEARNED | learners, options)
-        print_table(f"{SCORE} on {name}, user '{options.user}'", clicks, curves)
+        print_table(f"{SCORE} on {name}, user '{options.user}', noise {options.noise:g}", clicks, curves)
     if learners is LEARNERS:
         draw_curves(results, options.out)
 

@@ -147,10 +147,10 @@ def _introduction(noise: float) -> str:
         "\n[bold]2,000 tiles: small pictures with a shape, a colour and a size.[/bold]\n"
         "Half of them are the catalogue. Two groups of users search it and mark the ten\n"
         "shown tiles as alike or not alike: one group means the same colour, the other\n"
-        f"means the same shape. {noise:.0%} of the marks are wrong. The scores are measured on\n"
-        "the other half: queries that nobody has clicked. Better and worse are the shares\n"
-        "of these queries with more and with fewer alike matches than unlearned, after the\n"
-        "last click.\n"
+        f"means the same shape. {noise:.0%} of the marks are wrong. The scores are measured\n"
+        "on the other half: queries that nobody has clicked. Better and worse: the shares\n"
+        "of these queries that have more and fewer alike matches after the last click\n"
+        "than unlearned.\n"
     )
 
 
