@@ -237,6 +237,14 @@ def test_only_near_negatives_are_compared_with_alike_items(scale: float, n_near:
     assert_close(RANDOM_GAINS.add(spaces, groups), expected_evidence(RANDOM_GAINS, spaces, groups))
 
 
+def test_a_negative_is_near_if_the_nearest_random_item_is_as_near() -> None:
+    groups = groups_of([[1, 1, -1]])
+    spaces = continuous(1, 3 + 20)
+    for vectors in spaces:
+        vectors[[0, 2, 3]] = 0  # the query, the negative and one random item are equal
+    assert_close(RANDOM_GAINS.add(spaces, groups), expected_evidence(RANDOM_GAINS, spaces, groups))
+
+
 def test_learned_spaces_with_a_large_total_weight_agree_with_plain_python() -> None:
     """Starting spaces are compared together with learned spaces of at most half of the weight."""
     gains = RANDOM_GAINS.gains + np.r_[np.zeros(TOTALS.stop - 1), 3.0]
