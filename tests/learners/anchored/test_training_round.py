@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -295,6 +295,11 @@ def test_step_sizes_of_axis_weights_decrease_with_the_number_of_steps(n_steps: i
     assert moved("log_axis_weights", n_steps) == pytest.approx(0.05 / (1 + n_steps / 200), rel=1e-3)
 
 
+def test_many_axis_weights_have_smaller_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.learners.anchored.training_round._AXIS_RATE", 0.1)
+    assert moved("log_axis_weights", 1) == pytest.approx(0.1 / R / (1 + 1 / 200), rel=1e-3)
+
+
 @pytest.mark.parametrize("name", ["hidden_weights", "hidden_bias", "output_weights"])
 @pytest.mark.parametrize("n_steps", [4, 200, 1800])
 def test_step_sizes_of_the_network_decrease(n_steps: int, name: str) -> None:
@@ -341,6 +346,46 @@ def test_the_prior_is_divided_by_the_number_of_groups_learned(name: str, strengt
     start = np.eye(3) if name == "linear_map" else np.zeros_like(values)
     expected = strength * 3.0 / (n_learned + 4) * (values - start)
     assert with_prior - without == pytest.approx(expected, abs=1e-9)
+
+
+# -- gradients -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "space"),
+    [
+        ("log_axis_weights", "axis weights"),
+        ("linear_map", "linear map"),
+        ("hidden_weights", "network"),
+        ("hidden_bias", "network"),
+        ("output_weights", "network"),
+    ],
+)
+def test_experts_are_trained_on_new_and_earlier_groups(
+    loss_of_group: Callable[..., float], name: str, space: str
+) -> None:
+    """The slope of the mean loss of the batch, along random directions, is that of the gradient."""
+    model = trained_model(Progress(n_learned=20, n_steps=3))
+    model = model._replace(whitening=model.whitening._replace(matrix=np.diag([0.5, 1, 2]), gains=np.array([3, 1])))
+    read = Reader()
+    after = learned(model, groups_of(2), groups_of(9, 1, [0.5] * 9), SETTINGS._replace(prior=0.0), read)
+    values, groups = read.values[0], Groups.joined(read.parts[0])
+
+    def loss(array: Rows) -> float:
+        experts = model.experts._replace(**{name: Adam.start(array)})
+        every_space = np.ones(len(SPACES), bool)
+        vectors = model._replace(experts=experts).spaces.vectors(values, every_space)[SPACES.index(space)]
+        random, total = vectors[-N_RANDOM:], 0.0
+        for number, weight in enumerate(groups.weights.tolist()):
+            part = slice(*groups.offsets[number : number + 2].tolist())
+            total += weight * loss_of_group(vectors[part], random, groups.marks[part].tolist(), 0.2)
+        return total / len(groups)
+
+    start, gradient = getattr(model.experts, name).values, gradients(model, after)[name]
+    for seed in range(3):
+        direction = np.random.default_rng(seed).normal(size=start.shape)
+        slope = (loss(start + 1e-6 * direction) - loss(start - 1e-6 * direction)) / 2e-6
+        assert slope == pytest.approx((gradient * direction).sum(), rel=1e-5, abs=1e-6)
 
 
 # -- weights of groups -----------------------------------------------------------------------------------------
