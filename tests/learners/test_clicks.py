@@ -103,6 +103,23 @@ def test_the_result_does_not_depend_on_how_the_list_is_split(name: str, split: i
     assert same_model(parts, expected(name, MIXED))
 
 
+@pytest.mark.parametrize("name", ["AnchoredOAHU", "LEGO"])
+def test_learn_one_accepts_single_clicks_and_triplets(name: str) -> None:
+    one_by_one = learner_of(name, preprocessor=TABLE)
+    for click in CLICKS:
+        one_by_one.learn_one(click)
+    one_by_one.learn_one(Triplet(0, 1, 2))
+    assert same_model(one_by_one, expected(name, [*CLICKS, Triplet(0, 1, 2)]))
+
+
+@pytest.mark.parametrize("item", [Click(0, [1], [2]), 3, None])
+def test_learn_one_of_a_single_item_with_a_label_or_of_another_type_raises(item: Any) -> None:
+    learner = learner_of("AnchoredOAHU", preprocessor=TABLE)
+    with pytest.raises(InvalidInputError, match="a Click, Triplet or Pair"):
+        learner.learn_one(item, y=1 if isinstance(item, Click) else None)
+    assert not hasattr(learner, "n_seen_")
+
+
 def test_a_list_of_pairs_is_learned_by_a_learner_of_pairs() -> None:
     pairs = [Pair(0, 1, True), Pair(2, 3, False)]
     assert same_model(learner_of("RDML", preprocessor=TABLE).partial_fit(pairs), expected("RDML", pairs))

@@ -28,9 +28,12 @@ from sklearn.utils.validation import validate_data
 
 from oahu.arrays import check_items
 from oahu.constraints import (
+    Click,
     Clicks,
     ConstraintBatch,
+    Pair,
     Pairs,
+    Triplet,
     Triplets,
     Tuples,
     are_constraint_objects,
@@ -224,21 +227,25 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
             self._commit(state)
         return self
 
-    def learn_one(self, *items: ArrayLike, y: Any = None) -> Self:
+    def learn_one(self, *items: ArrayLike | Click | Pair | Triplet, y: Any = None) -> Self:
         """Learn from one constraint, given as feature vectors or as row numbers of the feature table.
 
-        Call ``learn_one(anchor, positive, negative)`` for a triplet. Pair learners also accept
-        ``learn_one(first, second, y=+1)`` for a similar pair and ``y=-1`` for a dissimilar pair.
+        Call ``learn_one(anchor, positive, negative)`` for a triplet, or ``learn_one(click)`` with a Click, Triplet or
+        Pair object. Pair learners also accept ``learn_one(first, second, y=+1)`` for a similar pair and ``y=-1`` for a
+        dissimilar pair.
 
         The constraint is learned completely or not at all. An interrupt (Ctrl-C) during the compiled update step
         raises KeyboardInterrupt after the step. In this case, the constraint is learned, and `n_seen_` counts it.
         """
         if self._learn_in_place(items, y):
             return self
+        if len(items) == 1 and y is None and isinstance(items[0], Click | Pair | Triplet):
+            return self.partial_fit([items[0]])
         names = {2: "First and second", 3: "Anchor, positive and negative"}
         if len(items) not in names:
             raise InvalidInputError(
-                f"learn_one needs three items, or two items and y. Got {len(items)} items instead."
+                "learn_one needs three items, two items and y, or a Click, Triplet or Pair. "
+                f"Got {len(items)} item(s) instead."
             )
         try:
             constraint = np.array([items])
