@@ -230,9 +230,9 @@ class Learner(TransformerMixin, BaseEstimator, ABC, Generic[M]):
     def learn_one(self, *items: ArrayLike | Click | Pair | Triplet, y: Any = None) -> Self:
         """Learn from one constraint, given as feature vectors or as row numbers of the feature table.
 
-        Call ``learn_one(anchor, positive, negative)`` for a triplet, or ``learn_one(click)`` with a Click, Triplet or
-        Pair object. Pair learners also accept ``learn_one(first, second, y=+1)`` for a similar pair and ``y=-1`` for a
-        dissimilar pair.
+        Call ``learn_one(anchor, positive, negative)`` for a triplet, or ``learn_one(click)`` with a Click, Triplet
+        or Pair object. Pair learners also accept ``learn_one(first, second, y=+1)`` for a similar pair and ``y=-1``
+        for a dissimilar pair.
 
         The constraint is learned completely or not at all. An interrupt (Ctrl-C) during the compiled update step
         raises KeyboardInterrupt after the step. In this case, the constraint is learned, and `n_seen_` counts it.
