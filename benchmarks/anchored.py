@@ -150,10 +150,10 @@ def print_table(title, clicks, curves):
 
 
 def draw_curves(results, out):
-    """Draw one panel per data set: the mean precision@10 of each method by the number of clicks."""
+    """Draw one panel per data set: the mean precision@10 by the number of clicks. Bands: one standard deviation."""
     from matplotlib.figure import Figure
 
-    columns = min(3, len(results))
+    columns = min(2, len(results))
     rows = -(-len(results) // columns)
     figure = Figure(figsize=(4.0 * columns, 3.0 * rows), layout="constrained", dpi=150)
     panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
@@ -167,7 +167,12 @@ def draw_curves(results, out):
     }
     for ax, (name, (clicks, curves)) in zip(panels, results.items(), strict=False):
         for method, style in styles.items():
-            ax.plot(clicks, curves[method].mean(axis=0), label=method, **style)
+            mean, deviation = curves[method].mean(axis=0), curves[method].std(axis=0, ddof=1)
+            ax.plot(clicks, mean, label=method, **style)
+            if method not in UNLEARNED:
+                ax.fill_between(
+                    clicks, mean - deviation, mean + deviation, color=style["color"], alpha=0.15, linewidth=0
+                )
         ax.set_xscale("log")
         ax.set_xticks(clicks, [f"{n:,}" if n < 1_000 else f"{n / 1_000:g}k" for n in clicks], minor=False)
         ax.minorticks_off()
