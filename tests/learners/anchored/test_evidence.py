@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 from oahu.learners.anchored.evidence import (
     _ANCHOR_PRIOR,
     _ANCHORS,
+    _BALANCED,
     _CENTRED,
     _DECAY,
     _EXPERT_PRIOR,
-    _LARGEST_GLOBAL,
     _MAX_COMPARISONS,
     _MAX_TOTAL,
     _NEAR,
+    _PROFILE_PRIOR,
     _RANK_SCALE,
     _RANK_SHARE,
     _RATE,
     _TOTALS,
-    _TOTALS_PRIOR,
     Evidence,
 )
 from oahu.learners.anchored.groups import Groups
@@ -36,11 +36,11 @@ from oahu.metrics.anchored_metric import N_ANCHORS, SPACES
 Rows = NDArray[np.float64]
 
 N = len(SPACES)
-ANCHORS, EXPERTS, TOTALS = slice(0, N_ANCHORS), slice(N_ANCHORS, N), slice(N, N + len(_TOTALS))
-HEDGES = (ANCHORS, EXPERTS, TOTALS)
-PRIORS = (_ANCHOR_PRIOR, _EXPERT_PRIOR, _TOTALS_PRIOR)
-SMALL_TOTALS = _TOTALS <= _LARGEST_GLOBAL
-RANDOM_GAINS = Evidence(np.random.default_rng(9).normal(0, 0.4, TOTALS.stop), np.array([1.5, 2.0, 3.0]))
+N_PROFILES = len(_TOTALS) + 1
+ANCHORS, EXPERTS, PROFILES = slice(0, N_ANCHORS), slice(N_ANCHORS, N), slice(N, N + N_PROFILES)
+HEDGES = (ANCHORS, EXPERTS, PROFILES)
+PRIORS = (_ANCHOR_PRIOR, _EXPERT_PRIOR, _PROFILE_PRIOR)
+RANDOM_GAINS = Evidence(np.random.default_rng(9).normal(0, 0.4, PROFILES.stop), np.array([1.5, 2.0, 3.0]))
 
 
 def groups_of(marks: Sequence[Sequence[float]], weights: Sequence[float] | None = None) -> Groups:
@@ -91,7 +91,8 @@ def starting_weights(evidence: Evidence) -> list[float]:
 
 
 def mean_total(evidence: Evidence) -> float:
-    return float(sum(share * total for share, total in zip(softmax(evidence, 2), _TOTALS, strict=True)))
+    totals = [*_TOTALS.tolist(), sum(_BALANCED[EXPERTS].tolist())]
+    return sum(share * total for share, total in zip(softmax(evidence, 2), totals, strict=True))
 
 
 def combined(starting: Sequence[float], learned: Sequence[float], total: float) -> list[float]:
@@ -162,20 +163,22 @@ def lower(first: float, second: float) -> float:
 
 
 def scores(evidence: Evidence, question: Question) -> tuple[list[float], float]:
-    """Return the answers of 5 starting spaces, 3 learned spaces and 5 total weights, and of the reference."""
+    """Return the answers of 5 starting spaces, 3 learned spaces and 6 profiles, and of the reference."""
     starting, learned = starting_weights(evidence), softmax(evidence, 1)
     total = min(mean_total(evidence), _MAX_TOTAL)
     mixtures = [combined(row, learned, total) for row in _ANCHORS.tolist()]
     for expert in range(N - N_ANCHORS):
         mixtures.append(combined(starting, [float(expert == other) for other in range(N - N_ANCHORS)], 0.5))
-    mixtures += [combined(starting, learned, each) for each in _TOTALS.tolist()]
+    mixtures += [combined(starting, learned, each) for each in _TOTALS.tolist()] + [_BALANCED.tolist()]
     reference = combined(starting, learned, 0)
     near = question.near(reference)
     share = _RANK_SHARE if near else 1.0
     answers = [question.first_question(mixture) for mixture in [*mixtures, reference]]
-    largest = max(place for place, total in enumerate(_TOTALS.tolist()) if total <= _LARGEST_GLOBAL)
-    for place in range(N + largest + 1, N + len(_TOTALS)):
-        answers[place] = min(answers[place], answers[N + largest])
+    none, quarter, balanced = N, N + 1, N + len(_TOTALS)
+    for place in range(quarter, balanced):
+        answers[place] = min(answers[place], answers[quarter] if near else answers[none])
+    if near:
+        answers[balanced] = min(answers[balanced], answers[quarter])
     answers = [share * answer for answer in answers]
     if near:
         for place, mixture in enumerate([*mixtures, reference]):
@@ -191,7 +194,7 @@ def expected_evidence(evidence: Evidence, spaces: Sequence[Rows], groups: Groups
         if sum(mark > 0 for mark in marks) < 2:
             continue
         answers, reference = scores(evidence, Question(spaces, int(first), marks, n_random))
-        compared = [answers[_CENTRED]] * N_ANCHORS + [reference] * (N - N_ANCHORS) + [answers[N]] * len(_TOTALS)
+        compared = [answers[_CENTRED]] * N_ANCHORS + [reference] * (N - N_ANCHORS) + [answers[N]] * N_PROFILES
         new = [weight * (answer - other) for answer, other in zip(answers, compared, strict=True)]
         gains = [_DECAY * gain + each for gain, each in zip(gains, new, strict=True)]
         for hedge, part in enumerate(HEDGES):
@@ -247,7 +250,7 @@ def test_a_negative_is_near_if_the_nearest_random_item_is_as_near() -> None:
 
 def test_learned_spaces_with_a_large_total_weight_agree_with_plain_python() -> None:
     """Starting spaces are compared together with learned spaces of at most half of the weight."""
-    gains = RANDOM_GAINS.gains + np.r_[np.zeros(TOTALS.stop - 1), 3.0]
+    gains = RANDOM_GAINS.gains + np.r_[np.zeros(PROFILES.stop - 2), 3.0, 0.0]
     evidence = Evidence(gains, RANDOM_GAINS.squares)
     assert mean_total(evidence) > _MAX_TOTAL
     groups = random_groups(3, 6)
@@ -259,17 +262,19 @@ def test_learned_spaces_with_a_large_total_weight_agree_with_plain_python() -> N
 
 
 def test_the_weights_before_any_group_are_the_priors() -> None:
-    total = sum(_TOTALS * _TOTALS_PRIOR)
+    *priors, balanced = _PROFILE_PRIOR.tolist()
     starting = [0.0] * N_ANCHORS
     for prior, row in zip(_ANCHOR_PRIOR, _ANCHORS, strict=True):
         for space in range(N_ANCHORS):
-            starting[space] += (1 - total) * prior * row[space]
-    learned = [total * prior for prior in _EXPERT_PRIOR]
-    assert Evidence.start().weights == pytest.approx([*starting, *learned])
+            starting[space] += prior * row[space]
+    expected = balanced * _BALANCED
+    for prior, total in zip(priors, _TOTALS.tolist(), strict=True):
+        expected += prior * np.array(combined(starting, _EXPERT_PRIOR.tolist(), total))
+    assert Evidence.start().weights == pytest.approx(expected)
 
 
 def any_evidence() -> st.SearchStrategy[Evidence]:
-    gains = st.lists(st.floats(-1e3, 1e3), min_size=TOTALS.stop, max_size=TOTALS.stop).map(np.array)
+    gains = st.lists(st.floats(-1e3, 1e3), min_size=PROFILES.stop, max_size=PROFILES.stop).map(np.array)
     squares = st.lists(st.floats(1, 1e3), min_size=3, max_size=3).map(np.array)
     return st.builds(Evidence, gains, squares)
 
@@ -288,15 +293,16 @@ def test_the_catalogue_whitened_space_has_at_most_half_of_the_starting_weight(ev
 
 @pytest.mark.parametrize("best", range(N))
 def test_the_weight_of_the_best_space_approaches_its_largest_value(best: int) -> None:
-    gains = np.zeros(TOTALS.stop)
+    gains = np.zeros(PROFILES.stop)
     gains[best] = 100
-    gains[N if best < N_ANCHORS else -1] = 100  # all weight for the starting spaces, or for the learned spaces
+    all_learned = N + len(_TOTALS) - 1
+    gains[N if best < N_ANCHORS else all_learned] = 100  # all weight for the starting or for the learned spaces
     expected = 0.5 if SPACES[best] == "catalogue-whitened" else 1
     assert Evidence(gains, np.ones(3)).weights[best] == pytest.approx(expected)
 
 
 def test_the_weights_change_less_if_gains_vary_more() -> None:
-    gains = np.zeros(TOTALS.stop)
+    gains = np.zeros(PROFILES.stop)
     gains[0] = 1
     calm, varying = (Evidence(gains, np.full(3, square)).weights[0] for square in (1.0, 9.0))
     assert Evidence.start().weights[0] < varying < calm
@@ -387,7 +393,7 @@ def test_the_mean_gain_of_random_marks_is_0_if_no_negative_is_near(spreads: list
     spaces = [np.concatenate([vectors, np.repeat(vectors[:5], 4, axis=0)]) for vectors in spaces]
     means = mean_gains(spaces, 5, n_alike)
     assert means[:N] == pytest.approx(np.zeros(N), abs=1e-12)
-    assert means[TOTALS][SMALL_TOTALS] == pytest.approx(0, abs=1e-12)
+    assert means[[N, PROFILES.stop - 1]] == pytest.approx(0, abs=1e-12)  # no learned spaces; the balanced mixture
 
 
 @pytest.mark.parametrize("n_alike", [2, 3, 4])
@@ -399,11 +405,11 @@ def test_the_mean_gain_of_random_marks_is_0_if_all_negatives_are_near(spreads: l
 
 
 @pytest.mark.parametrize("spreads", SPREADS.values(), ids=SPREADS.keys())
-def test_larger_total_weights_gain_nothing_from_random_marks(spreads: list[float]) -> None:
-    """Total weights above a limit need evidence from near items. Here, no negative is near."""
+def test_total_weights_gain_nothing_from_random_marks(spreads: list[float]) -> None:
+    """Total weights of the learned spaces need evidence from near items. Here, no negative is near."""
     spaces = shown_items(1, 5, spreads)
     spaces = [np.concatenate([vectors, np.repeat(vectors[:5], 4, axis=0)]) for vectors in spaces]
-    assert mean_gains(spaces, 5, 3)[TOTALS][~SMALL_TOTALS].max() < 1e-12
+    assert mean_gains(spaces, 5, 3)[PROFILES][1:-1].max() < 1e-12
 
 
 # -- learning and forgetting ---------------------------------------------------------------------------------------
@@ -446,6 +452,8 @@ def test_a_space_that_later_marks_contradict_loses_its_weight_again(space: int) 
 def test_learned_spaces_that_order_the_marks_gain_total_weight() -> None:
     spaces, groups = clicks_in_order_of(N_ANCHORS, 40, 1)
     spaces[N_ANCHORS:] = [spaces[N_ANCHORS]] * (N - N_ANCHORS)
+    for vectors in spaces[:N_ANCHORS]:
+        vectors[: 7 * 40] *= 0.1  # so negatives are near in the starting spaces
     after = Evidence.start().add(spaces, groups)
     assert after.weights[EXPERTS].sum() > 1.5 * Evidence.start().weights[EXPERTS].sum()
 
@@ -488,7 +496,7 @@ def n_compared(sizes: Sequence[int]) -> int:
     """Return the number of compared groups: each one decays the sums. In equal spaces, no gain is added."""
     groups = groups_of([[1.0] * size for size in sizes])
     vectors = np.random.default_rng(0).normal(size=(len(groups.rows) + 4, 2))
-    gain = Evidence(np.ones(TOTALS.stop), np.ones(3)).add([vectors] * N, groups).gains[_CENTRED]
+    gain = Evidence(np.ones(PROFILES.stop), np.ones(3)).add([vectors] * N, groups).gains[_CENTRED]
     return round(math.log(gain) / math.log(_DECAY))
 
 

@@ -3,7 +3,8 @@
 Each group with two alike items asks two questions for each pair (i, j) of alike items. Is j nearer to i than the
 random items of the catalogue are? Is j nearer to i than the near items that are marked as not alike? Three hedges
 (Freund and Schapire, 1997) share the answers: one over the starting spaces, one over the learned spaces, and one
-over the total weight of the learned spaces.
+over profiles. A profile gives a total weight to the learned spaces, or is a fixed mixture of all spaces, the
+balanced mixture.
 
 The first question is also asked about the items that are marked as not alike, and its answers are subtracted. All
 marked items come from the top of the current ranking, so a space that moves them nearer would otherwise gain weight
@@ -33,8 +34,10 @@ _ANCHORS: Final = np.array(
 _ANCHOR_PRIOR: Final = np.array([0.35, 0.4, 0.2, 0.02, 0.03])
 _EXPERT_PRIOR: Final = np.array([0.2, 0.7, 0.1])
 _TOTALS: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-_TOTALS_PRIOR: Final = np.array([0.35, 0.35, 0.2, 0.08, 0.02])
-_LARGEST_GLOBAL: Final = 0.25  # a larger total weight needs evidence from near items, not from random items
+#: The balanced mixture. Triplets with random negatives cannot tell which space orders near items best, but this
+#: mixture is good on all development sets. A hedge over single spaces would choose one of them.
+_BALANCED: Final = np.array([3, 3, 2, 0, 16, 0, 4, 4]) / 32
+_PROFILE_PRIOR: Final = np.array([0.33, 0.33, 0.2, 0.08, 0.02, 0.04])  # of the totals and of the balanced mixture
 _RATE: Final = 4.0
 _DECAY: Final = 0.999
 _NEAR: Final = 0.05  # a negative counts if it is nearer than all but this share of the random items
@@ -47,9 +50,9 @@ _N_EXPERTS = len(SPACES) - N_ANCHORS
 _SLICES: Final = (
     slice(0, N_ANCHORS),
     slice(N_ANCHORS, N_ANCHORS + _N_EXPERTS),
-    slice(N_ANCHORS + _N_EXPERTS, N_ANCHORS + _N_EXPERTS + len(_TOTALS)),
+    slice(len(SPACES), len(SPACES) + len(_TOTALS) + 1),
 )
-_PRIORS: Final = (_ANCHOR_PRIOR, _EXPERT_PRIOR, _TOTALS_PRIOR)
+_PRIORS: Final = (_ANCHOR_PRIOR, _EXPERT_PRIOR, _PROFILE_PRIOR)
 _CENTRED: Final = 1  # the starting space that the others are compared with
 
 
@@ -58,8 +61,8 @@ class Evidence(NamedTuple):
 
     Attributes
     ----------
-    gains : ndarray of shape (n_spaces + 5,)
-        The decayed sum of gains of each starting space, of each learned space, and of each total weight.
+    gains : ndarray of shape (n_spaces + 6,)
+        The decayed sum of gains of each starting space, of each learned space, and of each profile.
     squares : ndarray of shape (3,)
         The decayed sum of mean squared gains of each hedge, plus 1.
     """
@@ -69,7 +72,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def start(cls) -> Evidence:
-        return cls(np.zeros(len(SPACES) + len(_TOTALS)), np.ones(len(_SLICES)))
+        return cls(np.zeros(_SLICES[2].stop), np.ones(len(_SLICES)))
 
     def _weights(self, hedge: int) -> NDArray[np.float64]:
         exponents = _RATE * self.gains[_SLICES[hedge]] / np.sqrt(self.squares[hedge])
@@ -79,8 +82,14 @@ class Evidence(NamedTuple):
     @property
     def weights(self) -> NDArray[np.float64]:
         """The weight of each space. The weights sum to 1."""
-        total = float(self._weights(2) @ _TOTALS)
-        return np.concatenate([(1 - total) * self._weights(0) @ _ANCHORS, total * self._weights(1)])
+        return np.asarray(self._weights(2) @ self._profiles())
+
+    def _profiles(self) -> NDArray[np.float64]:
+        """Return the weights of the spaces in each profile, of shape (n_profiles, n_spaces)."""
+        totals = np.append(_TOTALS, 0)[:, None]
+        profiles = np.hstack([(1 - totals) * (self._weights(0) @ _ANCHORS), totals * self._weights(1)])
+        profiles[-1] = _BALANCED
+        return profiles
 
     def add(self, spaces: Sequence[Floats], groups: Groups) -> Evidence:
         """Return the evidence after more groups.
@@ -101,15 +110,14 @@ class Evidence(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore"):  # distances of very large items overflow
             own, random = _similarities(spaces, groups, asking)
         anchors, experts = self._weights(0) @ _ANCHORS, self._weights(1)
-        total = min(float(self._weights(2) @ _TOTALS), _MAX_TOTAL)
+        total = min(float(self.weights[N_ANCHORS:].sum()), _MAX_TOTAL)
         mixtures = np.zeros((self.gains.size + 1, len(SPACES)))
         mixtures[-1, _SLICES[0]] = anchors  # the reference of the learned spaces
         mixtures[_SLICES[0], :N_ANCHORS] = (1 - total) * _ANCHORS
         mixtures[_SLICES[0], N_ANCHORS:] = total * experts
         mixtures[_SLICES[1], :N_ANCHORS] = 0.5 * anchors
         mixtures[_SLICES[1], N_ANCHORS:] = 0.5 * np.eye(_N_EXPERTS)
-        mixtures[_SLICES[2], :N_ANCHORS] = (1 - _TOTALS[:, None]) * anchors
-        mixtures[_SLICES[2], N_ANCHORS:] = _TOTALS[:, None] * experts
+        mixtures[_SLICES[2]] = self._profiles()
         weights = mixtures.astype(own.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             scores = _scores(np.tensordot(weights, own, 1), np.tensordot(weights, random, 1), marks[asking])
@@ -160,27 +168,37 @@ def _scores(own: Floats, random: Floats, marks: Floats) -> NDArray[np.float64]:
     pairs = _normalized(alike[:, :, None] * alike[:, None, :] * (1 - np.eye(m, dtype=own.dtype)))
     unlike = np.maximum(-marks, 0)
     n_random = random.shape[3]
+    threshold = np.full(n, -np.inf)
     if n_random:
-        n_local = sum(_TOTALS > _LARGEST_GLOBAL)
+        rank = min(n_random - 1, int((1 - _NEAR) * n_random))
+        threshold = np.partition(random[-1, :, 0], rank, axis=1)[:, rank]
+    near = np.where(own[-1, :, 0, :] >= threshold[:, None], unlike, 0)
+    total = near.sum(axis=1)
+    near /= np.where(total > 0, total, 1)[:, None]
+    scores = np.zeros((len(own), n))
+    if n_random:
         others, pair = random[:, :, :, None, :], own[:, :, :, :, None]
         nearer = 0.5 * ((others > pair).sum(axis=4) + (others >= pair).sum(axis=4))  # equal distances count half
         unlike_pairs = _normalized(alike[:, :, None] * unlike[:, None, :]) * unlike.max(axis=1)[:, None, None]
         answers = (pairs - unlike_pairs) / (1 + nearer / (_RANK_SCALE * n_random))
         scores = answers.sum(axis=(2, 3), dtype=np.float64)
-        if n_local:
-            last = len(scores) - 1 - n_local  # mixtures: anchors, experts, totals, reference
-            scores[last:-1] = np.minimum(scores[last:-1], scores[last - 1])
-        rank = min(n_random - 1, int((1 - _NEAR) * n_random))
-        threshold = np.partition(random[-1, :, 0], rank, axis=1)[:, rank]
-    else:
-        scores, threshold = np.zeros((len(own), n)), np.full(n, -np.inf)
-    near = np.where(own[-1, :, 0, :] >= threshold[:, None], unlike, 0)
-    total = near.sum(axis=1)
-    near /= np.where(total > 0, total, 1)[:, None]
-    scores *= np.where(total > 0, _RANK_SHARE, 1)
+        _limit(scores[_SLICES[2]], total > 0)
+        scores *= np.where(total > 0, _RANK_SHARE, 1)
     apart = own[:, :, :, :, None] - own[:, :, :, None, :]
     better = (np.sign(apart) + 1) / 2
     return np.asarray(scores + np.einsum("cnijk,nij,nk->cn", better, pairs, near, dtype=np.float64))
+
+
+def _limit(scores: NDArray[np.float64], has_near: NDArray[np.bool_]) -> None:
+    """Limit the answers to the first question, which says little about the order of near items, in place.
+
+    A group without near negatives supports only the balanced mixture. With near negatives, a total weight above 1/4
+    and the balanced mixture gain nothing more from the first question than a total weight of 1/4.
+    """
+    quarter = 1
+    limits = np.where(has_near, scores[quarter], scores[0])
+    scores[1:-1] = np.minimum(scores[1:-1], limits)
+    scores[-1] = np.where(has_near, np.minimum(scores[-1], limits), scores[-1])
 
 
 def _normalized(weights: Floats) -> Floats:
