@@ -32,7 +32,7 @@ _FULL_GROUP: Final = 11  # items of a group that causes a round of its own: a qu
 _SIZE_POWER: Final = 3.3  # a group of m items counts as (m / 11) ** 3.3 full groups
 _FIRST_GROUPS: Final = 64  # small groups count more at the start
 _FREQUENT: Final = 1_000  # groups after which rounds take place less often
-_RARE: Final = 2  # full groups per round after that
+_RARE: Final = 2.25  # full groups per round after that
 _FIRST_ITEMS: Final = (
     32  # without a table, the background is estimated for the first time from this number of items
 )

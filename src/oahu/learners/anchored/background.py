@@ -18,7 +18,7 @@ MAX_LEADING: Final = 384
 
 _MAX_SAMPLE: Final = 4_096  # items
 _MAX_NUMBERS: Final = 2**23  # numbers in the sample
-_EXACT_SIZE: Final = 512  # eigenvectors of larger matrices are computed in single precision
+_EXACT_SIZE: Final = 256  # for more features, products and eigenvectors are computed in the learner's precision
 _SMALLEST: Final = 1e-6  # variance relative to the largest: directions with less are unknown if there are few items
 
 
@@ -69,10 +69,12 @@ def estimate_background(items: Floats, dtype: np.dtype[Any]) -> Background:
     The axes are eigenvectors of the covariance matrix, or, if there are fewer items than features, of the matrix of
     inner products of the items.
     """
+    n, d = items.shape
     sample = items.astype(np.float64)
     mean = sample.mean(axis=0)
     sample -= mean
-    n, d = sample.shape
+    scale = float(np.abs(sample).max(initial=0)) or 1.0  # squares of large numbers overflow in single precision
+    sample = (sample / scale).astype(np.float64 if min(n, d) <= _EXACT_SIZE else dtype)
     if d <= n:
         variances, axes = _largest(sample.T @ sample / n, MAX_AXES)
     else:
@@ -82,21 +84,19 @@ def estimate_background(items: Floats, dtype: np.dtype[Any]) -> Background:
         axes = sample.T @ (weights / np.sqrt(n * variances))
         if not known.any():  # all items are equal
             variances, axes = np.zeros(1), np.eye(d, 1)
-    total = np.einsum("ij,ij->", sample, sample) / n
+    total = float(np.einsum("ij,ij->i", sample, sample).astype(np.float64).sum()) / n * scale**2
     return Background(
         mean.astype(dtype),
         np.ascontiguousarray(axes, dtype),
-        np.maximum(variances, 0).astype(dtype),
+        (np.maximum(variances, 0) * scale**2).astype(dtype),
         np.array([np.sqrt(total) or 1.0], dtype),
     )
 
 
 def _largest(matrix: Floats, n: int) -> tuple[Floats, Floats]:
     """Return the ``n`` largest eigenvalues of a symmetric matrix, largest first, and their eigenvectors."""
-    dtype = np.float32 if len(matrix) > _EXACT_SIZE else np.float64
-    scale = float(np.abs(matrix).max()) or 1.0
     try:
-        values, vectors = np.linalg.eigh((matrix / scale).astype(dtype))
+        values, vectors = np.linalg.eigh(matrix)
     except np.linalg.LinAlgError:  # rare, and only in single precision
-        values, vectors = np.linalg.eigh(matrix / scale)
-    return values[::-1][:n].astype(np.float64) * scale, vectors[:, ::-1][:, :n].astype(np.float64)
+        values, vectors = np.linalg.eigh(matrix.astype(np.float64))
+    return values[::-1][:n].astype(np.float64), vectors[:, ::-1][:, :n].astype(np.float64)
