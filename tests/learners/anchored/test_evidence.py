@@ -174,10 +174,11 @@ def scores(evidence: Evidence, question: Question) -> tuple[list[float], float]:
     near = question.near(reference)
     share = _RANK_SHARE if near else 1.0
     answers = [question.first_question(mixture) for mixture in [*mixtures, reference]]
+    are_far = not near and question.unlike
     none, quarter, balanced = N, N + 1, N + len(_TOTALS)
     for place in range(quarter, balanced):
-        answers[place] = min(answers[place], answers[quarter] if near else answers[none])
-    if near:
+        answers[place] = min(answers[place], answers[none] if are_far else answers[quarter])
+    if not are_far:
         answers[balanced] = min(answers[balanced], answers[quarter])
     answers = [share * answer for answer in answers]
     if near:
@@ -450,10 +451,10 @@ def test_a_space_that_later_marks_contradict_loses_its_weight_again(space: int) 
 
 
 def test_learned_spaces_that_order_the_marks_gain_total_weight() -> None:
-    spaces, groups = clicks_in_order_of(N_ANCHORS, 40, 1)
+    spaces, groups = clicks_in_order_of(N_ANCHORS, 80, 1)
     spaces[N_ANCHORS:] = [spaces[N_ANCHORS]] * (N - N_ANCHORS)
     for vectors in spaces[:N_ANCHORS]:
-        vectors[: 7 * 40] *= 0.1  # so negatives are near in the starting spaces
+        vectors[: 7 * 80] *= 0.1  # so negatives are near in the starting spaces
     after = Evidence.start().add(spaces, groups)
     assert after.weights[EXPERTS].sum() > 1.5 * Evidence.start().weights[EXPERTS].sum()
 

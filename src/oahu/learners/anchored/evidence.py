@@ -36,7 +36,7 @@ _EXPERT_PRIOR: Final = np.array([0.2, 0.7, 0.1])
 _TOTALS: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 #: The balanced mixture. Triplets with random negatives cannot tell which space orders near items best, but this
 #: mixture is good on all development sets. A hedge over single spaces would choose one of them.
-_BALANCED: Final = np.array([3, 3, 2, 0, 16, 0, 4, 4]) / 32
+_BALANCED: Final = np.array([1, 1, 1, 0, 21, 0, 5, 3]) / 32
 _PROFILE_PRIOR: Final = np.array([0.33, 0.33, 0.2, 0.08, 0.02, 0.04])  # of the totals and of the balanced mixture
 _RATE: Final = 4.0
 _DECAY: Final = 0.999
@@ -182,23 +182,29 @@ def _scores(own: Floats, random: Floats, marks: Floats) -> NDArray[np.float64]:
         unlike_pairs = _normalized(alike[:, :, None] * unlike[:, None, :]) * unlike.max(axis=1)[:, None, None]
         answers = (pairs - unlike_pairs) / (1 + nearer / (_RANK_SCALE * n_random))
         scores = answers.sum(axis=(2, 3), dtype=np.float64)
-        _limit(scores[_SLICES[2]], total > 0)
+        _limit(scores[_SLICES[2]], (total == 0) & unlike.any(axis=1))
         scores *= np.where(total > 0, _RANK_SHARE, 1)
     apart = own[:, :, :, :, None] - own[:, :, :, None, :]
     better = (np.sign(apart) + 1) / 2
     return np.asarray(scores + np.einsum("cnijk,nij,nk->cn", better, pairs, near, dtype=np.float64))
 
 
-def _limit(scores: NDArray[np.float64], has_near: NDArray[np.bool_]) -> None:
+def _limit(scores: NDArray[np.float64], are_far: NDArray[np.bool_]) -> None:
     """Limit the answers to the first question, which says little about the order of near items, in place.
 
-    A group without near negatives supports only the balanced mixture. With near negatives, a total weight above 1/4
+    Groups whose negatives are all far support only the balanced mixture. In other groups, a total weight above 1/4
     and the balanced mixture gain nothing more from the first question than a total weight of 1/4.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_profiles, n_groups)
+    are_far : ndarray of bool, of shape (n_groups,)
+        Whether a group has negatives, and none of them is near.
     """
     quarter = 1
-    limits = np.where(has_near, scores[quarter], scores[0])
+    limits = np.where(are_far, scores[0], scores[quarter])
     scores[1:-1] = np.minimum(scores[1:-1], limits)
-    scores[-1] = np.where(has_near, np.minimum(scores[-1], limits), scores[-1])
+    scores[-1] = np.where(are_far, scores[-1], np.minimum(scores[-1], limits))
 
 
 def _normalized(weights: Floats) -> Floats:
