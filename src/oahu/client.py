@@ -229,8 +229,8 @@ class Client:
     ) -> dict[str, Any]:
         """Add feedback: either constraints, or one click. Return the response with the sequence numbers.
 
-        A click marks items as similar or dissimilar to a query. The response lists the records that were ``refused``
-        because they contradict earlier feedback.
+        A click marks items as similar or dissimilar to a query. The response lists the records that were
+        ``refused``, because they contradict earlier feedback.
 
         Parameters
         ----------

@@ -226,6 +226,11 @@ class Catalogue:
             return dict(zip(requested, zip(numbers, table.take(numbers), strict=True), strict=True))
         return self.vectors(requested)  # the table was compacted between the two reads
 
+    def find_vector(self, features: NDArray[Any]) -> int | None:
+        """Return the item number of a query vector, or None if there is no feedback about the vector."""
+        vector = QueryVector(features.astype(self.features.dtype, copy=False).tobytes())
+        return self._store.query_vector(self._collection, vector.key)
+
     def parse_features(self, vector: Sequence[float] | str, where: str) -> NDArray[Any]:
         """Return validated features. ``vector`` contains numbers, or little-endian float32 bytes in base64.
 

@@ -354,9 +354,12 @@ class QueryEngine:
             raise InvalidRequestError(str(error)) from error
 
     def _resolve(self, query: str | NDArray[Any]) -> tuple[NDArray[Any], int | None]:
-        """Return the features and the item number of a query. The item number is None if the query is not a key."""
+        """Return the features and the item number of a query.
+
+        The item number is None if the query is neither a key nor a vector in the feedback log.
+        """
         if not isinstance(query, str):
-            return query, None
+            return query, self._catalogue.find_vector(query)
         number, vector = self._catalogue.vectors([query])[query]
         return vector, number
 

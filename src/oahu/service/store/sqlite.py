@@ -271,6 +271,12 @@ class _Reader(ABC):
             for key, number, label, payload, thumbnail in self._query(sql, *values)
         ]
 
+    def query_vector(self, collection: int, key: str) -> int | None:
+        found = self._query(
+            "SELECT number FROM vectors WHERE collection = ? AND key = ? AND key < ' '", collection, key
+        )
+        return found[0][0] if found else None
+
     def thumbnail(self, collection: int, key: str) -> bytes | None:
         found = self._query("SELECT thumbnail FROM items WHERE collection = ? AND key = ?", collection, key)
         return bytes(found[0][0]) if found and found[0][0] is not None else None
@@ -408,12 +414,6 @@ class _Writer(_Reader):
     def store_config(self, collection: int, config: CollectionConfig) -> None:
         encoded = orjson.dumps(asdict(config)).decode()
         self.database.execute("UPDATE collections SET config = ? WHERE id = ?", (encoded, collection))
-
-    def query_vector(self, collection: int, key: str) -> int | None:
-        found = self._query(
-            "SELECT number FROM vectors WHERE collection = ? AND key = ? AND key < ' '", collection, key
-        )
-        return found[0][0] if found else None
 
     def put_vector(self, collection: int, number: int, key: str, data: bytes) -> None:
         self.database.execute("INSERT INTO vectors VALUES (?, ?, ?, ?)", (collection, number, key, data))

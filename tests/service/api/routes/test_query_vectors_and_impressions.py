@@ -126,6 +126,22 @@ def test_a_query_vector_is_no_item(server: Any) -> None:
     assert {one["key"]: one["feedback"] for one in found}["i2"] == "similar"  # both are similar to the query
 
 
+def test_a_search_for_the_same_vector_uses_its_feedback(server: Any) -> None:
+    path = server.new_collection()
+
+    def found(vector: list[float], **options: Any) -> list[Any]:
+        matches = server.request("POST", f"{path}/search", json={"vector": vector, "k": 12, **options})["matches"]
+        return [(match["key"], match["feedback"]) for match in matches]
+
+    before = [key for key, _ in found(QUERY)]
+    server.add_feedback(path, {"query": {"vector": QUERY}, "positive": [before[-1]], "negative": [before[0]]})
+    after = found(QUERY)
+    assert (after[0], after[-1]) == ((before[-1], "similar"), (before[0], "dissimilar"))
+    assert {relation for _, relation in found([0.2, -0.5, 1.0, 0.1])} == {None}  # another vector
+    server.request("DELETE", f"{path}/feedback/1")
+    assert {relation for _, relation in found(QUERY)} == {None}
+
+
 @pytest.mark.parametrize(
     ("query", "detail"),
     [
