@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from oahu.service.records import (
     NewItem,
     PublishedMetric,
     QueryVector,
+    SettingsChange,
     SourceWeight,
     Undo,
 )
@@ -207,6 +209,16 @@ class LearnerHarness:
         seq = self.store.commit(lambda t: self.feedback_log.weigh_source(t, source, weight)).result(TIMEOUT)
         if seq > before:  # otherwise nothing changed
             self.log.append(SourceWeight(source, weight))
+
+    def change_settings(self, **changed: Any) -> None:
+        """Change settings, without notifying the learner."""
+        config = replace(self.config, **changed)
+        before = len(self.log)
+        seq, self.config = self.store.commit(
+            lambda t: self.feedback_log.change_settings(t, config, changed)
+        ).result(TIMEOUT)
+        if seq > before:  # otherwise nothing is learned again
+            self.log.append(SettingsChange(changed))
 
     def restart(self, kill: bool = False) -> None:
         """Close and reopen the store. With ``kill``, no snapshot is saved before."""

@@ -21,7 +21,15 @@ from oahu.service import learner_loop
 from oahu.service.errors import InvalidRequestError, LearnerFailedError
 from oahu.service.learner_factory import new_learner
 from oahu.service.learner_loop import _select_snapshots
-from oahu.service.records import Click, CollectionConfig, Feedback, ModelReplacement, SourceWeight, Undo
+from oahu.service.records import (
+    Click,
+    CollectionConfig,
+    Feedback,
+    ModelReplacement,
+    SettingsChange,
+    SourceWeight,
+    Undo,
+)
 from oahu.service.settings import Settings
 
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
@@ -58,7 +66,7 @@ def replay(config: CollectionConfig, log: list[Any], rows: Any, models: dict[int
         weight *= later[-1] if later else 1.0
         if isinstance(change, ModelReplacement):
             learner = model_files.from_bytes(models[seq], "model")
-        elif not isinstance(change, Undo | SourceWeight) and seq not in undone and weight:
+        elif not isinstance(change, Undo | SourceWeight | SettingsChange) and seq not in undone and weight:
             rng = np.random.default_rng(seq)
             if isinstance(learner, ClickLearner):
                 n_rejected += not train_on(learner, change, rows, weight)
@@ -129,17 +137,29 @@ def other_model(config: CollectionConfig, seed: int = 9) -> bytes:
     return model_files.to_bytes(learner.partial_fit(rows))
 
 
+SETTINGS_CHANGES: list[dict[str, Any]] = [
+    {"closure": 0},
+    {"closure": 2},
+    {"closure": 3},
+    {"parameters": {"random_state": 1}},
+    {"contradictions": "refuse"},
+    {"contradictions": "ignore"},
+]
+
+
 def apply_random_step(harness: Any, rng: Any) -> None:
-    """Append feedback, undo, change the weight of a source, replace the model, restart, or learn."""
-    step = rng.integers(7)
-    if step == 6:
+    """Append feedback, undo, change a weight or a setting, replace the model, restart, or learn."""
+    step = rng.integers(8)
+    if step == 7:
+        harness.change_settings(**SETTINGS_CHANGES[rng.integers(len(SETTINGS_CHANGES))])
+    elif step == 6:
         sources = [entry.source for entry in harness.log if isinstance(entry, Feedback) and entry.source]
         if sources:
             weight = float(rng.choice([0, 0.5, 1] if issubclass(learner_of(harness), ClickLearner) else [0, 1]))
             harness.weigh_source(str(rng.choice(sources)), weight)
     elif step == 0 and harness.log:
         first = int(rng.integers(1, len(harness.log) + 1))
-        no_feedback = isinstance(harness.log[first - 1], Undo | ModelReplacement | SourceWeight)
+        no_feedback = isinstance(harness.log[first - 1], Undo | ModelReplacement | SourceWeight | SettingsChange)
         harness.append(*[Undo(first, first)] * (not no_feedback))
     elif step == 1 and rng.random() < 0.5:
         harness.append(ModelReplacement("x"), model=other_model(harness.config))

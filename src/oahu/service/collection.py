@@ -17,8 +17,9 @@ transaction.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
 from threading import Lock
@@ -32,7 +33,13 @@ from oahu.io import model_files
 from oahu.learners.base import Learner
 from oahu.metrics import Metric
 from oahu.service.catalogue import Catalogue
-from oahu.service.errors import ContradictoryFeedbackError, InvalidRequestError, NotFoundError, OverloadedError
+from oahu.service.errors import (
+    ContradictoryFeedbackError,
+    InvalidRequestError,
+    NotFoundError,
+    OverloadedError,
+    ServiceError,
+)
 from oahu.service.event_bus import EventBus
 from oahu.service.feedback_log import FeedbackLog, digest_of
 from oahu.service.feedback_sources import SourceSummary, list_sources
@@ -211,18 +218,26 @@ class Collection:
                     transaction,
                     resolved,
                     request,
-                    digest=digest_of(given),
+                    digest=None if request is None else digest_of(given),
                     all_or_nothing=all_or_nothing,
                     unknown_impressions=unknown,
                 )
-            except ContradictoryFeedbackError:
+            except ContradictoryFeedbackError as error:
                 self.counts.contradictions += 1
+                self._count_refused([given[one["record"]].source for one in error.more.get("refused", ())])
                 raise
             if records and not receipt.replayed:
                 transaction.after_commit(lambda: self._feedback_accepted(receipt))
             return receipt
 
         return self._submit(command, len(records))
+
+    def _count_refused(self, sources: Iterable[str | None]) -> None:
+        """Count refused records of a request of which nothing is stored, in a command of its own."""
+        known = [source for source in sources if source is not None]
+        if known:
+            with suppress(ServiceError):  # the count of a source may miss some refused records
+                self._submit(lambda transaction: transaction.count_refused(self.id, known), 0)
 
     def _check_weights(self, feedback: Sequence[Feedback]) -> None:
         """Raise `InvalidRequestError` if feedback has weights that the learner cannot learn."""

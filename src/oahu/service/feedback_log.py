@@ -219,9 +219,10 @@ class FeedbackLog:
             The indexes of the records with an unknown impression, for the receipt.
         """
         given = [Feedback.of(record) for record in records]
-        digest = digest or digest_of(given)
-        if request is not None and (stored := transaction.find_receipt(self._collection, request)):
-            return _replayed_receipt(request, digest, stored)
+        if request is not None:
+            digest = digest or digest_of(given)
+            if stored := transaction.find_receipt(self._collection, request):
+                return _replayed_receipt(request, digest, stored)
         state = self._current(transaction)
         numbered = [self._with_numbers(transaction, feedback, at) for at, feedback in enumerate(given)]
         self._reject_contradictions_of_themselves(numbered)
@@ -249,7 +250,7 @@ class FeedbackLog:
             unknown_impressions=tuple(unknown_impressions),
         )
         if request is not None:
-            transaction.store_receipt(self._collection, request, _stored_receipt(digest, receipt))
+            transaction.store_receipt(self._collection, request, _stored_receipt(digest or "", receipt))
         self._commit_seq(transaction, state.last_seq)
         return receipt
 

@@ -291,15 +291,16 @@ class LearnerLoop:
     def _roll_back(self, undos: Sequence[UndoEntry]) -> None:
         """Load the newest snapshot from before the first log entry that the undos activate or deactivate.
 
-        If the learner has not learned this log entry yet, keep the learner.
+        If the learner has not learned this log entry yet, keep the learner, unless its settings have changed.
         """
         changed = undos[0].seq
         for undo in undos:
             changed = min(changed, first_changed_seq(self._undos, undo))
             self._undos = [*self._undos, undo]
         self._undone = active_undo_ranges(self._undos)
+        revision = self._config.revision
         self._config = self._store.config(self._collection)  # the undos may include a change of settings
-        if changed > self._seq:
+        if changed > self._seq and self._config.revision == revision:
             return  # the entries that the undos change are not learned yet
         outdated = [seq for seq in self._store.snapshots(self._collection) if seq >= changed]
         self._store.drop_snapshots(self._collection, outdated)

@@ -77,6 +77,21 @@ def test_refused_feedback_counts_as_contradicted(server: Any) -> None:
     assert sources(server, path)["ann"]["share_contradicted"] == 0
 
 
+def test_requests_that_are_refused_as_a_whole_are_counted_for_their_source(server: Any) -> None:
+    """A client that sends one click per request gets status 409 for each refused click."""
+    path = server.new_collection(contradictions="refuse")
+    server.add_feedback(path, *GOOD)
+    for one in TROLL:
+        server.add_feedback(path, one, status=409)
+    server.add_feedback(path, NEUTRAL)  # the counts are stored before
+    found = sources(server, path)
+    assert (found["troll"]["stored"], found["troll"]["refused"], found["troll"]["share_contradicted"]) == (
+        0,
+        2,
+        1.0,
+    )
+
+
 @pytest.mark.parametrize("learner", ["AnchoredOAHU", "OASIS", "LEGO"])
 @pytest.mark.parametrize("closure", [0, 2])
 def test_undoing_a_source_equals_undoing_its_records(server: Any, learner: str, closure: int) -> None:

@@ -63,6 +63,16 @@ def test_the_model_is_the_model_of_the_new_settings(server: Any, before: Any, ch
     assert server.request("GET", changed)["metric_version"] == state["last_seq"] == len(FEEDBACK) + 1
 
 
+def test_settings_can_be_changed_before_the_first_feedback(server: Any) -> None:
+    parameters = {"parameters": {"learning_rate": 0.1}}
+    changed, from_start = server.new_collection(), server.new_collection(**parameters)
+    server.request("PATCH", changed, json=parameters)
+    assert model(server, changed) == model(server, from_start)
+    for path in (changed, from_start):
+        server.add_feedback(path, *FEEDBACK)
+    assert model(server, changed) == model(server, from_start)
+
+
 def test_new_settings_survive_a_restart_and_hold_for_later_feedback(run_app: Any, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path, page=False, fresh_wait=600)
     with run_app(create_app(settings)) as server:
