@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from typing import NamedTuple
 
 from oahu.service.feedback_log import source_factors
-from oahu.service.records import undone_between
 from oahu.service.store import StoreReader
 
 __all__ = ["SourceSummary", "list_sources"]
@@ -21,9 +21,11 @@ class SourceSummary(NamedTuple):
         The number of its feedback records in the log, including undone records.
     refused : int
         The number of its feedback records that were refused, because they contradict earlier feedback.
-    contradicted : int
+    contradicted : float
         The number of its records in the log that contradict records of another source, or are contradicted by them.
-        Undone records do not count on either side.
+        If a record contradicts a chain of n earlier records, one of them is wrong. Therefore, this record and the
+        records of the chain count as 1 / n each. A record with several contradictions counts as the largest of
+        these numbers. Undone records do not count.
     weight : float
         The factor for the weights of its earlier records. 0 means that these records are undone.
     """
@@ -31,7 +33,7 @@ class SourceSummary(NamedTuple):
     source: str
     stored: int
     refused: int
-    contradicted: int
+    contradicted: float
     weight: float
 
     @property
@@ -47,26 +49,29 @@ def list_sources(reader: StoreReader, collection: int, after: str, limit: int) -
     return [
         SourceSummary(
             *count,
-            contradicted=len(contradicted.get(count.source, ())),
+            contradicted=contradicted.get(count.source, 0.0),
             weight=factors[count.source].weight if count.source in factors else 1.0,
         )
         for count in reader.source_counts(collection, after, limit)
     ]
 
 
-def _contradicted(reader: StoreReader, collection: int) -> dict[str, set[int]]:
-    """Return the contradicted records of each source."""
-    found = reader.contradictions(collection)
-    seqs = sorted({seq for pair in found for seq in pair})
-    if not seqs:
-        return {}
-    sources = reader.source_of(collection, seqs)
-    undone = undone_between(reader.undone(collection), seqs[0], seqs[-1])
-    contradicted: defaultdict[str, set[int]] = defaultdict(set)
-    for pair in found:
-        if sources[pair[0]] == sources[pair[1]] or not undone.isdisjoint(pair):
-            continue
-        for seq in pair:
-            if (source := sources[seq]) is not None:
-                contradicted[source].add(seq)
+def _contradicted(reader: StoreReader, collection: int) -> dict[str, float]:
+    """Return the number of contradicted records of each source. See `SourceSummary.contradicted`.
+
+    Undone records have no contradictions in the store.
+    """
+    contradictions: defaultdict[int, list[int]] = defaultdict(list)
+    for seq, other in reader.contradictions(collection):
+        contradictions[seq].append(other)
+    sources = reader.source_of(collection, sorted({*contradictions, *chain(*contradictions.values())}))
+    shares: dict[int, float] = {}
+    for seq, others in contradictions.items():
+        if len({sources[one] for one in (seq, *others)}) > 1:
+            for one in (seq, *others):
+                shares[one] = max(shares.get(one, 0.0), 1 / len(others))
+    contradicted: defaultdict[str, float] = defaultdict(float)
+    for seq, share in shares.items():
+        if (source := sources[seq]) is not None:
+            contradicted[source] += share
     return contradicted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 GOOD = [
@@ -42,6 +43,38 @@ def test_a_source_that_contradicts_the_others_is_visible(server: Any) -> None:
     assert [(one["stored"], one["contradicted"]) for one in found.values()] == [(2, 1), (2, 1), (2, 2)]
     assert [one["share_contradicted"] for one in found.values()] == [0.5, 0.5, 1.0]
     assert {one["weight"] for one in found.values()} == {1.0}
+
+
+def test_the_records_of_a_long_chain_count_less(server: Any) -> None:
+    path = server.new_collection()
+    pairs = [("i0", "i1", "ann"), ("i1", "i2", "bob"), ("i2", "i3", "bob"), ("i3", "i4", "eve")]
+    server.add_feedback(path, *({"first": a, "second": b, "same": True, "source": c} for a, b, c in pairs))
+    server.add_feedback(path, {"first": "i0", "second": "i4", "same": False, "source": "troll"})
+    found = sources(server, path)
+    assert {name: one["contradicted"] for name, one in found.items()} == {
+        "ann": 0.25,
+        "bob": 0.5,
+        "eve": 0.25,
+        "troll": 0.25,
+    }
+
+
+def test_careless_sources_have_the_largest_shares(server: Any) -> None:
+    """Half of the clicks of two sources are wrong, and 2 % of the clicks of the others."""
+    path = server.new_collection(n=200, learner="Euclidean")
+    rng = np.random.default_rng(0)
+    clicks = []
+    for _ in range(1_200):
+        source = int(rng.integers(20))
+        query, *others = rng.permutation(200)[:40].tolist()
+        alike = [f"i{at}" for at in others if at % 20 == query % 20][:2]
+        not_alike = [f"i{at}" for at in others if at % 20 != query % 20][:2]
+        if rng.random() < (0.5 if source < 2 else 0.02):
+            alike, not_alike = not_alike, alike
+        clicks.append({"query": f"i{query}", "positive": alike, "negative": not_alike, "source": f"s{source:02}"})
+    server.add_feedback(path, *clicks)
+    shares = {name: one["share_contradicted"] for name, one in sources(server, path).items()}
+    assert set(sorted(shares, key=lambda name: -shares[name])[:2]) == {"s00", "s01"}
 
 
 def test_a_source_that_contradicts_itself_is_not_contradicted_by_others(server: Any) -> None:

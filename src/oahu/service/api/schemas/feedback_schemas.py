@@ -314,8 +314,11 @@ class SourceState(BaseModel):
     source: str
     stored: int = Field(description="Number of its records in the log, including undone records.")
     refused: int = Field(description="Number of its records that were refused because of a contradiction.")
-    contradicted: int = Field(
-        description="Number of its records, without undone records, that contradict records of another source."
+    contradicted: float = Field(
+        description=(
+            "Number of its records, without undone records, that contradict records of another source. A "
+            "contradiction with a chain of n earlier records counts as 1 / n for each of the records."
+        )
     )
     share_contradicted: float = Field(
         description="Share of contradicted and refused records in all records that the source sent."
