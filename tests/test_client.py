@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 
 import oahu
-from oahu import Client, InvalidInputError, Pair, ServiceRequestError, Triplet
+from oahu import Click, Client, InvalidInputError, Pair, ServiceRequestError, Triplet
 from oahu.service.api.app import create_app
 from oahu.service.images import encode_png
 from oahu.service.keys import KeyFile
@@ -138,11 +138,68 @@ def test_undo(teas: Client) -> None:
 
 
 def test_a_contradiction_has_a_proof(teas: Client) -> None:
+    teas.update(contradictions="refuse")
     teas.feedback([Pair("tea-0", "tea-1", True)])
     with pytest.raises(ServiceRequestError, match="are similar") as error:
         teas.feedback([Pair("tea-0", "tea-1", False)])
     assert error.value.status == 409
     assert error.value.problem["proof"] == [{"seq": 1, "first": "tea-0", "second": "tea-1", "same": True}]
+
+
+def test_clicks_on_vectors_and_shown_results_are_learned(teas: Client) -> None:
+    found = teas.search(ROWS[0] + 0.01, k=5)
+    keys = [match["key"] for match in found["matches"]]
+    teas.feedback(
+        query=ROWS[0] + 0.01, positive=[keys[1]], impression=found["impression"], source="ann", weight=0.5
+    )
+    teas.feedback(
+        [
+            Click(ROWS[1] + 0.01, ["tea-3"], shown=["tea-5"], weight=0.5),
+            Triplet(ROWS[2] + 0.01, "tea-4", ROWS[3]),
+            Pair("tea-6", ROWS[4], True),
+        ],
+        source="bob",
+        weight=0.5,
+    )
+    click, other, triplet, pair = teas.feedback_log()
+    assert np.float32(click["query"]["vector"]).tolist() == np.float32(ROWS[0] + 0.01).tolist()
+    assert (click["shown"], click["source"], click["weight"]) == ([keys[0], *keys[2:]], "ann", 0.5)
+    assert (other["shown"], other["source"], other["weight"]) == (["tea-5"], "bob", 0.25)
+    assert triplet["positive"] == "tea-4"
+    assert np.float32(pair["second"]["vector"]).tolist() == np.float32(ROWS[4]).tolist()
+    assert teas.search("tea-0")["constraints"] == 4
+
+
+def test_an_impression_needs_a_click(teas: Client) -> None:
+    with pytest.raises(InvalidInputError, match="impression"):
+        teas.feedback([Pair("tea-0", "tea-1", True)], impression="x")
+
+
+def test_refused_feedback_is_listed(teas: Client) -> None:
+    teas.update(contradictions="refuse")
+    pairs = [Pair("tea-0", "tea-1", True), Pair("tea-0", "tea-1", False), Pair("tea-2", "tea-3", True)]
+    received = teas.feedback(pairs)
+    assert (received["accepted"], [one["record"] for one in received["refused"]]) == (2, [1])
+    with pytest.raises(ServiceRequestError, match="'contradictions'"):
+        teas.feedback(pairs, all_or_nothing=True)
+
+
+def test_sources_are_listed_weighted_and_undone(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._BATCH_SIZE", 2)
+    for source in ("ann", "bob", "c/d"):
+        teas.feedback(query="tea-0", positive=["tea-2"], source=source)
+    assert teas.undo_source("c/d") == 4
+    assert teas.weigh_source("ann", 0.5) == 5
+    assert {one["source"]: one["weight"] for one in teas.sources()} == {"ann": 0.5, "bob": 1.0, "c/d": 0.0}
+    assert teas.search("tea-0")["constraints"] == 2
+
+
+def test_settings_can_be_updated(teas: Client) -> None:
+    teas.feedback(query="tea-0", positive=["tea-2"])
+    state = teas.update(closure=1, vote="joint", parameters={"prior": 1.0})
+    assert (state["closure"], state["vote"], state["parameters"]) == (1, "joint", {"prior": 1.0})
+    with pytest.raises(ServiceRequestError, match="learner"):
+        teas.update(learner="OASIS")
 
 
 def test_feedback_with_the_same_idempotency_key_is_stored_once(teas: Client) -> None:

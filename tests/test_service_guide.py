@@ -61,7 +61,7 @@ def test_the_guide_runs_from_top_to_bottom(
             assert "urn:oahu:problem" not in done.stdout, done.stdout
             outputs.append(done.stdout)
     names["digits"].close()
-    assert len(blocks) == 11
+    assert len(blocks) == 14
     first, again = (
         re.findall(r'"key":"(\w+)"', part)[:3] for part in outputs[1].split('{"metric_version"')[1:][:2]
     )
@@ -69,4 +69,5 @@ def test_the_guide_runs_from_top_to_bottom(
     assert again[0] == "gyokuro"
     printed = capsys.readouterr().out.splitlines()
     assert printed[1].startswith("409 ")
-    assert printed[2].split()[1] == "7"
+    assert "session-1" in printed[2]
+    assert printed[4].split()[1] == "7"

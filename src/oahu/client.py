@@ -18,7 +18,8 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oahu.constraints import Pair, Triplet
+from oahu.constraints import Click, Pair, Triplet
+from oahu.constraints.single import check_click
 from oahu.exceptions import InvalidInputError, ServiceRequestError
 from oahu.io.atomic_files import write_atomically
 
@@ -30,6 +31,7 @@ except ImportError as error:
 __all__ = ["Client"]
 
 _BATCH_SIZE = 1_000  # items or log records per request
+_ITEM_FIELDS = (("anchor", "positive", "negative"), ("first", "second"), ("query",))  # of triplets, pairs, clicks
 _RETRY_STATUSES = (429, 503)  # the service accepted nothing, so any request can be repeated
 _MAX_WAIT = 30.0  # seconds before a retry
 _EVENT_TIMEOUT = 60.0  # seconds; the service sends a heartbeat every 15
@@ -128,6 +130,19 @@ class Client:
         found: dict[str, Any] = self._request("GET", self._path())
         return found
 
+    def update(self, **settings: Any) -> dict[str, Any]:
+        """Change settings of the collection. Return its state.
+
+        Parameters
+        ----------
+        **settings
+            New values of ``contradictions``, ``closure``, ``vote`` and ``parameters`` (of the learner). Parameters
+            that are left out stay the same. The service learns the log again if necessary, and meanwhile uses the
+            old metric.
+        """
+        found: dict[str, Any] = self._request("PATCH", self._path(), settings, repeatable=True)
+        return found
+
     def delete(self) -> None:
         """Delete the collection with its items and feedback."""
         self._request("DELETE", self._path())
@@ -200,26 +215,43 @@ class Client:
 
     def feedback(
         self,
-        constraints: Iterable[Pair | Triplet | Mapping[str, Any]] | None = None,
+        constraints: Iterable[Click | Pair | Triplet | Mapping[str, Any]] | None = None,
         *,
-        query: str | None = None,
+        query: str | ArrayLike | None = None,
         positive: Sequence[str] = (),
         negative: Sequence[str] = (),
+        shown: Sequence[str] = (),
+        impression: str | None = None,
+        weight: float = 1.0,
+        source: str | None = None,
+        all_or_nothing: bool = False,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
         """Add feedback: either constraints, or one click. Return the response with the sequence numbers.
 
-        A click marks items as similar or dissimilar to a query.
+        A click marks items as similar or dissimilar to a query. The response lists the records that were
+        ``refused``, because they contradict earlier feedback.
 
         Parameters
         ----------
-        constraints : iterable of oahu.Pair, oahu.Triplet or mapping
-            Constraints in the order in which they are learned. Items are given by their keys. A mapping has the
-            fields of the HTTP API. If one constraint is rejected, all constraints are rejected.
-        query : str, optional
-            For a click: key of the query item.
+        constraints : iterable of oahu.Click, oahu.Pair, oahu.Triplet or mapping
+            Constraints in the order in which they are learned. Items are given by their keys. The query of a click,
+            and the items of pairs and triplets, may be feature vectors that are no items. A mapping has the fields
+            of the HTTP API. If one constraint is not valid, no constraint is stored.
+        query : str or array-like of shape (dimension,), optional
+            For a click: key of the query item, or features of a query that is no item.
         positive, negative : sequence of str
             For a click: keys of items that are similar to the query, and of items that are dissimilar.
+        shown : sequence of str
+            For a click: keys of results that the user saw and did not mark. They are weak evidence.
+        impression : str, optional
+            For a click: the ``impression`` of the search response, instead of ``shown``.
+        weight : float
+            Importance of the feedback, in (0, 1]. It is multiplied by the weight of an `oahu.Click`.
+        source : str, optional
+            The user or session that gave the feedback.
+        all_or_nothing : bool
+            Whether to store nothing if one record is refused because of a contradiction.
         idempotency_key : str, optional
             Key of the request. A second request with the same key stores nothing. By default, a random key is used.
         """
@@ -227,18 +259,49 @@ class Client:
             raise InvalidInputError(
                 "Client.feedback needs either 'constraints', or 'query' with 'positive' and 'negative'."
             )
-        feedback = [_as_dict(constraint) for constraint in constraints or ()]
+        given = list(constraints or ())
         if query is not None:
-            feedback = [{"query": query, "positive": list(positive), "negative": list(negative)}]
+            given = [Click(query, list(positive), list(negative), list(shown))]
+        feedback = [_feedback(one, weight, source) for one in given]
+        if impression is not None:
+            if query is None:
+                raise InvalidInputError(
+                    "'impression' belongs to a click: Client.feedback(query=..., impression=...)."
+                )
+            feedback[0]["impression"] = impression
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
         found: dict[str, Any] = self._request(
-            "POST", self._path("/feedback"), {"feedback": feedback}, repeatable=True, headers=headers
+            "POST",
+            self._path("/feedback"),
+            {"feedback": feedback, "all_or_nothing": all_or_nothing},
+            repeatable=True,
+            headers=headers,
         )
         return found
 
     def undo(self, seq: int) -> int:
         """Undo entry ``seq`` of the feedback log. Return the sequence number of the new log entry."""
         return int(self._request("DELETE", self._path(f"/feedback/{seq}"))["seq"])
+
+    def sources(self) -> Iterator[dict[str, Any]]:
+        """Yield the sources of feedback, with the share of their feedback that contradicts other sources."""
+        after = ""
+        while after is not None:
+            page = self._request("GET", self._path("/sources"), params={"after": after, "limit": _BATCH_SIZE})
+            yield from page["sources"]
+            after = page["next"]
+
+    def weigh_source(self, source: str, weight: float) -> int:
+        """Set the weight of all feedback that a source has given so far: 0 undoes it, 1 restores it.
+
+        Return the sequence number of the new log entry.
+        """
+        path = self._path(f"/sources/{_quote_key(source)}")
+        return int(self._request("PUT", path, {"weight": weight}, repeatable=True)["seq"])
+
+    def undo_source(self, source: str) -> int:
+        """Undo all feedback that a source has given so far. Return the sequence number of the new log entry."""
+        return self.weigh_source(source, 0)
 
     def feedback_log(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """Yield the entries of the feedback log after the sequence number ``after``, oldest entry first."""
@@ -436,6 +499,28 @@ def _item_reference(item: str | ArrayLike) -> dict[str, Any]:
     if isinstance(item, str):
         return {"key": item}
     return {"vector": _base64(np.ascontiguousarray(item, "<f4").tobytes())}
+
+
+def _feedback(
+    given: Click | Pair | Triplet | Mapping[str, Any], weight: float, source: str | None
+) -> dict[str, Any]:
+    """Return the JSON value of a feedback record."""
+    options: dict[str, Any] = {} if source is None else {"source": source}
+    if isinstance(given, Click):
+        check_click(given, "The click")
+        weight *= float(given.weight)
+        marks = {"positive": given.positives, "negative": given.negatives, "shown": given.shown}
+        fields = {"query": given.query, **{name: list(part) for name, part in marks.items()}}
+    else:
+        fields = _as_dict(given)
+    if weight != 1:
+        options["weight"] = weight
+    names = next((names for names in _ITEM_FIELDS if names[0] in fields), ())
+    return options | fields | {name: _key_or_vector(fields[name]) for name in names if name in fields}
+
+
+def _key_or_vector(item: Any) -> Any:
+    return item if isinstance(item, str | Mapping) else _item_reference(item)
 
 
 def _as_dict(constraint: Pair | Triplet | Mapping[str, Any]) -> dict[str, Any]:

@@ -294,7 +294,7 @@ def test_the_largest_accepted_item_can_be_found(make_collection: Any) -> None:
 
 
 def test_a_contradiction_is_counted_and_proved(make_collection: Any) -> None:
-    collection = make_collection(5)
+    collection = make_collection(5, contradictions="refuse")
     collection.add_feedback([Pair("i0", "i1", True)]).result(TIMEOUT)
     with pytest.raises(ContradictoryFeedbackError) as caught:
         collection.add_feedback([Pair("i1", "i0", False)]).result(TIMEOUT)
@@ -703,7 +703,7 @@ def test_describe_returns_the_state_of_a_collection(make_collection: Any) -> Non
         "dimension": 4,
         "learner": "OASIS",
         "closure": 0,
-        "contradictions": "reject",
+        "contradictions": "newest",
         "vote": "experts",
         "items": 6,
         "last_seq": 1,

@@ -39,6 +39,9 @@ class FakeCatalogue:
     def all_items(self) -> tuple[list[int], list[str | None]]:
         return list(range(1, self._n + 1)), LABELS[1 : self._n + 1]
 
+    def find_vector(self, features: Any) -> None:
+        return None
+
     def vectors(self, keys: list[str]) -> dict[str, tuple[int, Any]]:
         return {key: (int(key[1:]), ROWS[int(key[1:])]) for key in keys}
 

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from oahu.service.errors import InvalidRequestError, NotFoundError
 from oahu.service.feature_store import FeatureStore
-from oahu.service.records import AddedItem, CatalogueChange, CatalogueItem, CollectionConfig, NewItem
+from oahu.service.records import (
+    QUERY_VECTOR_KEY,
+    AddedItem,
+    CatalogueChange,
+    CatalogueItem,
+    CollectionConfig,
+    NewItem,
+    QueryVector,
+)
 from oahu.service.store import Store, StoreReader, Transaction
 
 __all__ = ["Catalogue"]
@@ -38,7 +46,8 @@ class Catalogue:
     Attributes
     ----------
     features : FeatureStore
-        The features of all items, including deleted items that feedback or the calibration refers to.
+        The features of all items, including deleted items that feedback or the calibration refers to, and of the
+        query vectors in the feedback log.
     """
 
     def __init__(self, store: Store, collection: int, config: CollectionConfig, max_items: int) -> None:
@@ -122,6 +131,15 @@ class Catalogue:
             )
         return number
 
+    def number_of_vector(self, transaction: Transaction, vector: QueryVector) -> int:
+        """Return the item number of a query vector. If the vector is new, store it under a new item number."""
+        number = transaction.query_vector(self._collection, vector.key)
+        if number is None:
+            (number,) = transaction.new_numbers(self._collection, 1)
+            transaction.put_vector(self._collection, number, vector.key, vector.data)
+            self.features.add([number], [vector.key], vector.data)  # before the commit, like the features of items
+        return number
+
     def _have_new_features(self, transaction: Transaction, state: _State, items: Sequence[NewItem]) -> list[bool]:
         """Return for each item whether its features differ from the stored features for the same key."""
         stored: dict[str, bytes] = {}
@@ -156,9 +174,10 @@ class Catalogue:
 
     # -- reads -------------------------------------------------------------------------------------------
 
-    def key_of(self, number: int) -> str:
-        """Return the key of the item with this item number. The item may be deleted."""
-        return self.features.key(number)
+    def item_of(self, number: int) -> str | QueryVector:
+        """Return the key of the item with this item number, or the query vector. The item may be deleted."""
+        key = self.features.key(number)
+        return QueryVector(self.features.take(number).tobytes()) if key.startswith(QUERY_VECTOR_KEY) else key
 
     def item(self, key: str) -> CatalogueItem:
         """Return the item with this key. Raise `NotFoundError` if the item does not exist."""
@@ -206,6 +225,11 @@ class Catalogue:
         if all(number in table for number in numbers):
             return dict(zip(requested, zip(numbers, table.take(numbers), strict=True), strict=True))
         return self.vectors(requested)  # the table was compacted between the two reads
+
+    def find_vector(self, features: NDArray[Any]) -> int | None:
+        """Return the item number of a query vector, or None if there is no feedback about the vector."""
+        vector = QueryVector(features.astype(self.features.dtype, copy=False).tobytes())
+        return self._store.query_vector(self._collection, vector.key)
 
     def parse_features(self, vector: Sequence[float] | str, where: str) -> NDArray[Any]:
         """Return validated features. ``vector`` contains numbers, or little-endian float32 bytes in base64.

@@ -17,10 +17,12 @@ transaction.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from functools import cache
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,14 +31,34 @@ from numpy.typing import NDArray
 from oahu.exceptions import ModelFileError
 from oahu.io import model_files
 from oahu.learners.base import Learner
+from oahu.metrics import Metric
 from oahu.service.catalogue import Catalogue
-from oahu.service.errors import ContradictoryFeedbackError, InvalidRequestError, NotFoundError, OverloadedError
+from oahu.service.errors import (
+    ContradictoryFeedbackError,
+    InvalidRequestError,
+    NotFoundError,
+    OverloadedError,
+    ServiceError,
+)
 from oahu.service.event_bus import EventBus
-from oahu.service.feedback_log import FeedbackLog
-from oahu.service.learner_factory import check_uploaded, new_learner
+from oahu.service.feedback_log import FeedbackLog, digest_of
+from oahu.service.feedback_sources import SourceSummary, list_sources
+from oahu.service.impressions import Impressions
+from oahu.service.learner_factory import check_uploaded, example_kind, new_learner
 from oahu.service.learner_loop import LearnerLoop
 from oahu.service.query_engine import ClassificationResult, ComparisonResult, QueryEngine, SearchResult
-from oahu.service.records import Calibration, CatalogueChange, FeedbackRecord, NewItem, PublishedMetric, Receipt
+from oahu.service.records import (
+    Calibration,
+    CatalogueChange,
+    Click,
+    CollectionConfig,
+    Feedback,
+    FeedbackRecord,
+    NewItem,
+    PublishedMetric,
+    Receipt,
+    items_of,
+)
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
 from oahu.service.store.interface import StoredCollection, StoreReader
@@ -51,7 +73,7 @@ class Counts:
     """Counters for monitoring. They start at 0 when the service starts."""
 
     def __init__(self) -> None:
-        self.accepted = self.contradictions = self.undone = self.refreshes = 0
+        self.accepted = self.contradictions = self.refused = self.undone = self.refreshes = 0
 
 
 class Collection:
@@ -65,6 +87,8 @@ class Collection:
     feedback_log : FeedbackLog
     learner : LearnerLoop
     queries : QueryEngine
+    impressions : Impressions
+        The results of recent searches, for clicks that refer to them.
     events : EventBus
     counts : Counts
     unlearned_metric : Metric
@@ -77,6 +101,7 @@ class Collection:
         self.id, self.config, self.created = stored
         self._store, self._settings = store, settings
         self.events, self.counts = EventBus(), Counts()
+        self.impressions = Impressions(settings.max_impressions, settings.impression_seconds)
         self.catalogue = Catalogue(store, self.id, self.config, settings.max_items)
         self.feedback_log = FeedbackLog(store, self.id, self.config, self.catalogue)
         self.learner = LearnerLoop(
@@ -100,6 +125,7 @@ class Collection:
         self.unlearned_metric = new_learner(self.config).metric()
         self.ready = False
         self._deleted = False
+        self._changing_settings = Lock()
 
     def open(self) -> None:
         """Load the catalogue and the log, learn the log entries that are not learned yet, and build the index.
@@ -160,11 +186,21 @@ class Collection:
 
     # -- feedback ----------------------------------------------------------------------------------------
 
-    def add_feedback(self, records: Sequence[FeedbackRecord], request: str | None = None) -> Future[Receipt]:
+    def add_feedback(
+        self,
+        records: Sequence[FeedbackRecord | Feedback],
+        request: str | None = None,
+        *,
+        all_or_nothing: bool = False,
+    ) -> Future[Receipt]:
         """Add feedback records.
 
-        Either all records are stored or none. ``request`` is the idempotency key of the request.
+        If a record is refused because it contradicts earlier feedback, the other records are stored, unless
+        ``all_or_nothing`` is true. After any other error, no record is stored. ``request`` is the idempotency key
+        of the request.
         """
+        given = [Feedback.of(record) for record in records]
+        self._check_weights(given)
         self.learner.raise_if_failed()
         behind = self.feedback_log.last_seq - self.published.version
         if behind > 0 and behind + len(records) > self._settings.max_learning_lag:
@@ -174,17 +210,83 @@ class Collection:
                 retry_after=2,
             )
 
+        resolved, unknown = self._with_impressions(given)
+
         def command(transaction: Transaction) -> Receipt:
             try:
-                receipt = self.feedback_log.append(transaction, records, request)
-            except ContradictoryFeedbackError:
+                receipt = self.feedback_log.append(
+                    transaction,
+                    resolved,
+                    request,
+                    digest=None if request is None else digest_of(given),
+                    all_or_nothing=all_or_nothing,
+                    unknown_impressions=unknown,
+                )
+            except ContradictoryFeedbackError as error:
                 self.counts.contradictions += 1
+                self._count_refused([given[one["record"]].source for one in error.more.get("refused", ())])
                 raise
             if records and not receipt.replayed:
                 transaction.after_commit(lambda: self._feedback_accepted(receipt))
             return receipt
 
         return self._submit(command, len(records))
+
+    def _count_refused(self, sources: Iterable[str | None]) -> None:
+        """Count refused records of a request of which nothing is stored, in a command of its own."""
+        known = [source for source in sources if source is not None]
+        if known:
+            with suppress(ServiceError):  # the count of a source may miss some refused records
+                self._submit(lambda transaction: transaction.count_refused(self.id, known), 0)
+
+    def _check_weights(self, feedback: Sequence[Feedback]) -> None:
+        """Raise `InvalidRequestError` if feedback has weights that the learner cannot learn."""
+        weighted = next((at for at, one in enumerate(feedback) if one.weight != 1), None)
+        if weighted is not None:
+            self._check_learns_weights(f"feedback/{weighted}/weight")
+
+    def _check_learns_weights(self, where: str) -> None:
+        if example_kind(self.config) != "clicks":
+            raise InvalidRequestError(
+                f"The learner {self.config.learner} of {self.config.name!r} does not learn weights, so {where} "
+                "must be 1. AnchoredOAHU learns weights.",
+                where=where,
+            )
+
+    def _with_impressions(self, feedback: Sequence[Feedback]) -> tuple[list[Feedback], list[int]]:
+        """Replace impressions by the shown items. Return the feedback, and the indexes of unknown impressions.
+
+        Items that were deleted since the search are left out, and so are the marked items.
+        """
+        shown = {one.impression: self.impressions.shown(one.impression) for one in feedback if one.impression}
+        existing = self.catalogue.items(list({key for keys in shown.values() for key in keys or ()}))
+        resolved, unknown = [], []
+        for at, one in enumerate(feedback):
+            if one.impression is not None and isinstance(one.record, Click):
+                keys = shown[one.impression]
+                if keys is None:
+                    unknown.append(at)
+                marked = set(items_of(one.record))
+                rest = tuple(key for key in keys or () if key in existing and key not in marked)
+                one = one._replace(record=one.record._replace(shown=one.record.shown + rest))
+            resolved.append(one)
+        return resolved, unknown
+
+    def sources(self, after: str = "", limit: int = 1_000) -> list[SourceSummary]:
+        """Return at most ``limit`` sources of feedback after the source ``after``, in alphabetical order."""
+        return list_sources(self._store, self.id, after, limit)
+
+    def weigh_source(self, source: str, weight: float) -> Future[int]:
+        """Multiply the weights of all feedback that a source has given so far by ``weight``, between 0 and 1.
+
+        0 undoes the feedback. 1 restores it. The model becomes identical to a model that learned the feedback with
+        these weights from the beginning. The result of the future is the sequence number of the new log entry.
+        """
+        if not 0 <= weight <= 1:
+            raise InvalidRequestError(f"'weight' must be between 0 and 1. Got {weight} instead.", where="weight")
+        if weight not in (0, 1):
+            self._check_learns_weights("weight")
+        return self._change_log(lambda transaction: self.feedback_log.weigh_source(transaction, source, weight))
 
     def undo(self, seq: int, last: int | None = None) -> Future[int]:
         """Undo a feedback record, or all records from ``seq`` to ``last``.
@@ -218,6 +320,44 @@ class Collection:
         check_uploaded(model)
         self.queries.check_metric(model.metric())
         return self._change_log(lambda transaction: self.feedback_log.replace_model(transaction, data))
+
+    # -- settings ----------------------------------------------------------------------------------------
+
+    def change_settings(self, changes: Mapping[str, Any]) -> int:
+        """Change settings, and wait until the change is on disk. Return the last sequence number of the log.
+
+        If the change affects what was learned, the learner learns the whole log again with the new settings.
+        Searches use the old metric until the new metric is complete.
+
+        Parameters
+        ----------
+        changes : mapping
+            New values of ``contradictions``, ``closure``, ``vote`` and ``parameters``. The value of ``parameters``
+            contains only the parameters to change. None sets a parameter to its default.
+        """
+        with self._changing_settings:
+            before = self.config
+            changed = dict(changes)
+            if "parameters" in changed:
+                merged = {**before.parameters, **changed["parameters"]}
+                changed["parameters"] = {name: value for name, value in merged.items() if value is not None}
+            changed = {name: value for name, value in changed.items() if getattr(before, name) != value}
+            config = replace(before, **changed)
+            if config.parameters.get("dtype", "float32") != self.catalogue.features.dtype:
+                raise InvalidRequestError(
+                    f"The parameter 'dtype' of {config.name!r} cannot be changed, because the features of the "
+                    f"items are stored as {self.catalogue.features.dtype}. Create a new collection."
+                )
+            unlearned = new_learner(config, self._settings.max_model).metric()
+            if not changed:
+                return self.feedback_log.last_seq
+
+            def command(transaction: Transaction) -> int:
+                seq, applied = self.feedback_log.change_settings(transaction, config, changed)
+                transaction.after_commit(lambda: self._settings_changed(seq, applied, unlearned))
+                return seq
+
+            return self._submit(command).result()
 
     # -- queries -----------------------------------------------------------------------------------------
 
@@ -279,7 +419,7 @@ class Collection:
         """Return the settings and the state of the collection as JSON data."""
         index, published, last_seq = self.queries.index, self.published, self.feedback_log.last_seq
         return {
-            **asdict(self.config),
+            **{name: value for name, value in asdict(self.config).items() if name != "revision"},
             "created": self.created,
             "items": index.n_items,
             "last_seq": last_seq,
@@ -346,6 +486,7 @@ class Collection:
     def _feedback_accepted(self, receipt: Receipt) -> None:
         n = receipt.last_seq - receipt.first_seq + 1
         self.counts.accepted += n
+        self.counts.refused += len(receipt.refused)
         self.learner.notify(receipt.last_seq)
         self.events.publish("feedback", seq=receipt.last_seq, accepted=n)
 
@@ -353,6 +494,13 @@ class Collection:
         self.counts.undone += 1
         self.learner.notify(seq)
         self.events.publish("undo", seq=seq)
+
+    def _settings_changed(self, seq: int, config: CollectionConfig, unlearned: Metric) -> None:
+        if config.vote != self.config.vote:
+            self.queries.set_vote(config.vote)
+        self.config, self.unlearned_metric = config, unlearned
+        self.learner.notify(seq)
+        self.events.publish("settings", seq=seq)
 
     def _metric_published(self, published: PublishedMetric) -> None:
         self.events.publish("metric", **published.describe(self.feedback_log.last_seq))

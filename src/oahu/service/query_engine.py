@@ -217,6 +217,7 @@ class QueryEngine:
         self._comparator: tuple[int, Calibration | None, Comparator] | None = None
         self.calibration: Calibration | None = None
         self.refresh_seconds = 0.0
+        self._has_new_vote = False
         self._refreshed = time.monotonic()
 
     # -- the index ---------------------------------------------------------------------------------------
@@ -255,6 +256,10 @@ class QueryEngine:
         with _overflow_as_invalid_request():
             IndexedItems.empty(metric, self._vote).add(index.table.take(numbers))
 
+    def set_vote(self, vote: VoteMode) -> None:
+        """Change the ranking rule. The index is built again at the next refresh."""
+        self._vote, self._has_new_vote = vote, True
+
     def needs_refresh(self, interval: float) -> bool:
         """Return whether the index is outdated and the last refresh is at least ``interval`` seconds old."""
         return time.monotonic() >= self._refreshed + interval and self.is_outdated
@@ -264,7 +269,7 @@ class QueryEngine:
         """Whether the index was encoded with an older metric than the newest, or most of its items were removed."""
         index = self.index
         mostly_removed = len(index.numbers) > max(_MIN_POSITIONS, 2 * index.n_items)
-        return mostly_removed or index.published.version != self._metrics.published.version
+        return mostly_removed or self._has_new_vote or index.published.version != self._metrics.published.version
 
     def refresh(self, after_block: AfterBlock | None = None) -> None:
         """Encode the catalogue with the newest metric and replace the index.
@@ -275,6 +280,7 @@ class QueryEngine:
             begin = time.monotonic()
             try:
                 self.apply_changes()
+                self._has_new_vote = False
                 since: list[CatalogueChange] = []
                 with self._changing:
                     index, self._since_refresh = self.index, since
@@ -348,9 +354,12 @@ class QueryEngine:
             raise InvalidRequestError(str(error)) from error
 
     def _resolve(self, query: str | NDArray[Any]) -> tuple[NDArray[Any], int | None]:
-        """Return the features and the item number of a query. The item number is None if the query is not a key."""
+        """Return the features and the item number of a query.
+
+        The item number is None if the query is neither a key nor a vector in the feedback log.
+        """
         if not isinstance(query, str):
-            return query, None
+            return query, self._catalogue.find_vector(query)
         number, vector = self._catalogue.vectors([query])[query]
         return vector, number
 

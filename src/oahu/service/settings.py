@@ -50,6 +50,12 @@ class Settings(BaseSettings):
     max_buffered: int = Field(
         512 * 2**20, gt=0, description="Maximum total size of request bodies in memory, in bytes."
     )
+    max_impressions: int = Field(
+        10_000, gt=0, description="Maximum number of recent searches per collection to which a click can refer."
+    )
+    impression_seconds: float = Field(
+        3_600.0, gt=0, description="Time in seconds after which a click can no longer refer to a search."
+    )
     max_streams: int = Field(100, gt=0, description="Maximum number of open event streams.")
 
     # learning and searching

@@ -81,6 +81,11 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
         "Number of requests rejected because of a contradiction.",
         lambda c: c.counts.contradictions,
     ),
+    (
+        "oahu_feedback_refused",
+        "Number of feedback records refused because of a contradiction, in requests with other accepted records.",
+        lambda c: c.counts.refused,
+    ),
     ("oahu_undone", "Number of undo, restore and model upload operations.", lambda c: c.counts.undone),
     ("oahu_refreshes", "Number of times that the whole catalogue was encoded again.", lambda c: c.counts.refreshes),
     (

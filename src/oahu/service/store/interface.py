@@ -16,14 +16,16 @@ from oahu.service.records import (
     CatalogueItem,
     Change,
     CollectionConfig,
+    Feedback,
     HistoryPoint,
     LoggedChange,
     NewItem,
+    SourceWeight,
     TrainingEntry,
     UndoEntry,
 )
 
-__all__ = ["Commit", "Store", "StoreReader", "StoredCollection", "StoredReceipt", "Transaction"]
+__all__ = ["Commit", "SourceCount", "Store", "StoreReader", "StoredCollection", "StoredReceipt", "Transaction"]
 
 T = TypeVar("T")
 
@@ -37,17 +39,30 @@ class StoredCollection(NamedTuple):
 
 
 class StoredReceipt(NamedTuple):
-    """The receipt of an earlier request with an idempotency key."""
+    """The receipt of an earlier request with an idempotency key. ``details`` is JSON data."""
 
     digest: str
     first_seq: int
     last_seq: int
+    details: dict[str, Any] | None = None
+
+
+class SourceCount(NamedTuple):
+    """The numbers of stored and refused feedback records of a source."""
+
+    source: str
+    stored: int
+    refused: int
 
 
 class StoreReader(Protocol):
     """The read operations of a store."""
 
     def collections(self) -> list[StoredCollection]: ...
+
+    def config(self, collection: int) -> CollectionConfig:
+        """Return the current settings of a collection."""
+        ...
 
     def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[LoggedChange]:
         """Return log entries with a sequence number above ``after``, in the order of the sequence numbers."""
@@ -67,6 +82,26 @@ class StoreReader(Protocol):
 
     def undone(self, collection: int) -> list[tuple[int, int]]:
         """Return the undone ranges (first, last) of sequence numbers."""
+        ...
+
+    def source_weights(self, collection: int) -> list[tuple[int, SourceWeight]]:
+        """Return all weights of sources with their sequence numbers, including undone entries."""
+        ...
+
+    def source_seqs(self, collection: int, source: str) -> list[int]:
+        """Return the sequence numbers of all feedback of a source, in ascending order."""
+        ...
+
+    def source_counts(self, collection: int, after: str, limit: int) -> list[SourceCount]:
+        """Return at most ``limit`` sources after the source ``after``, in alphabetical order."""
+        ...
+
+    def source_of(self, collection: int, seqs: Sequence[int]) -> dict[int, str | None]:
+        """Return the sources of feedback records by sequence number."""
+        ...
+
+    def contradictions(self, collection: int) -> list[tuple[int, int]]:
+        """Return pairs of sequence numbers: a feedback record, and an earlier record that it contradicts."""
         ...
 
     def model(self, collection: int, seq: int) -> bytes:
@@ -94,6 +129,10 @@ class StoreReader(Protocol):
 
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
         """Return a dictionary of the items with these keys. Missing keys are left out."""
+        ...
+
+    def query_vector(self, collection: int, key: str) -> int | None:
+        """Return the item number of the query vector with this key, or None. See `QueryVector.key`."""
         ...
 
     def thumbnail(self, collection: int, key: str) -> bytes | None: ...
@@ -124,9 +163,25 @@ class Transaction(StoreReader, Protocol):
 
     def delete(self, collection: int) -> None: ...
 
-    def append(self, collection: int, seq: int, changes: Sequence[Change]) -> None:
+    def append(self, collection: int, seq: int, changes: Sequence[Change | Feedback]) -> None:
         """Append entries to the log, starting at ``seq``."""
         ...
+
+    def learn_again(self, collection: int, seq: int, first: int) -> None:
+        """Store an undo entry that undoes nothing, so that the learner learns the log again from ``first`` on."""
+        ...
+
+    def store_contradictions(self, collection: int, first: int, found: Iterable[tuple[int, int]]) -> None:
+        """Replace the contradictions of all feedback records from ``first`` on."""
+        ...
+
+    def count_refused(self, collection: int, sources: Iterable[str]) -> None:
+        """Add 1 to the number of refused feedback records of each given source."""
+        ...
+
+    def store_config(self, collection: int, config: CollectionConfig) -> None: ...
+
+    def put_vector(self, collection: int, number: int, key: str, data: bytes) -> None: ...
 
     def store_examples(self, collection: int, examples: Iterable[tuple[int, bytes]]) -> None:
         """Store or replace the training examples of log entries, given as (seq, examples)."""

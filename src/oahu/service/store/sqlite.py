@@ -22,9 +22,11 @@ from oahu.service.records import (
     CatalogueItem,
     Change,
     CollectionConfig,
+    Feedback,
     HistoryPoint,
     LoggedChange,
     NewItem,
+    SourceWeight,
     TrainingEntry,
     UndoEntry,
     active_undo_ranges,
@@ -32,7 +34,7 @@ from oahu.service.records import (
     change_to_json,
 )
 from oahu.service.store.group_commit import GroupCommit
-from oahu.service.store.interface import Commit, StoredCollection, StoredReceipt, StoreReader
+from oahu.service.store.interface import Commit, SourceCount, StoredCollection, StoredReceipt, StoreReader
 from oahu.service.store.lock import Lock
 from oahu.service.store.snapshots import SnapshotFolder
 
@@ -41,7 +43,7 @@ __all__ = ["DATABASE", "SQLiteStore"]
 T = TypeVar("T")
 
 DATABASE: Final = "oahu.db"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _PAGE_SIZE: Final = 2_000  # rows per read
 _MAX_PARAMETERS: Final = 500  # per statement
 _SCHEMA: Final = """
@@ -78,7 +80,32 @@ CREATE TABLE history (
   version INTEGER NOT NULL, constraints INTEGER NOT NULL, weights TEXT NOT NULL, error_rate REAL,
   time REAL NOT NULL, PRIMARY KEY (collection, version)) WITHOUT ROWID;
 """
-_TABLES: Final = ("vectors", "items", "log", "training_examples", "undos", "receipts", "models", "history")
+#: Changes of the tables since format 1, which oahu 0.1.0 wrote.
+_FORMAT_2: Final = """
+ALTER TABLE log ADD COLUMN weight REAL NOT NULL DEFAULT 1;
+ALTER TABLE log ADD COLUMN source TEXT;
+ALTER TABLE receipts ADD COLUMN details TEXT;
+CREATE TABLE contradictions (
+  collection INTEGER NOT NULL REFERENCES collections,
+  seq INTEGER NOT NULL, other INTEGER NOT NULL, PRIMARY KEY (collection, seq, other)) WITHOUT ROWID;
+CREATE TABLE refusals (
+  collection INTEGER NOT NULL REFERENCES collections,
+  source TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (collection, source)) WITHOUT ROWID;
+CREATE INDEX log_by_source ON log (collection, source, seq) WHERE source IS NOT NULL;
+CREATE UNIQUE INDEX query_vectors ON vectors (collection, key) WHERE key < ' ';
+"""
+_TABLES: Final = (
+    "vectors",
+    "items",
+    "log",
+    "training_examples",
+    "undos",
+    "receipts",
+    "models",
+    "history",
+    "contradictions",
+    "refusals",
+)
 #: SQLite errors that an invalid command causes. All other SQLite errors are failures of the database.
 _COMMAND_ERRORS: Final = (
     sqlite3.IntegrityError,
@@ -111,21 +138,23 @@ class _Reader(ABC):
 
     def collections(self) -> list[StoredCollection]:
         found = self._query("SELECT id, config, created FROM collections ORDER BY id")
-        return [
-            StoredCollection(id_, CollectionConfig(**orjson.loads(config)), created)
-            for id_, config, created in found
-        ]
+        return [StoredCollection(id_, _decode_config(config), created) for id_, config, created in found]
+
+    def config(self, collection: int) -> CollectionConfig:
+        ((config,),) = self._query("SELECT config FROM collections WHERE id = ?", collection)
+        return _decode_config(config)
 
     def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[LoggedChange]:
         found = self._query(
-            "SELECT seq, time, change FROM log WHERE collection = ? AND seq > ? ORDER BY seq LIMIT ?",
+            "SELECT seq, time, weight, source, change FROM log WHERE collection = ? AND seq > ?"
+            " ORDER BY seq LIMIT ?",
             *(collection, after, -1 if limit is None else limit),
         )
         # One call for all rows is much faster than one call per row.
-        changes = orjson.loads(f"[{','.join([row[2] for row in found])}]")
+        changes = orjson.loads(f"[{','.join([row[4] for row in found])}]")
         return [
-            LoggedChange(seq, when, change_from_json(change))
-            for (seq, when, _), change in zip(found, changes, strict=True)
+            LoggedChange(seq, when, change_from_json(change), weight, source)
+            for (seq, when, weight, source, _), change in zip(found, changes, strict=True)
         ]
 
     def training_log(self, collection: int, after: int, limit: int) -> list[TrainingEntry]:
@@ -150,6 +179,46 @@ class _Reader(ABC):
 
     def undone(self, collection: int) -> list[tuple[int, int]]:
         return active_undo_ranges(self.undos(collection))
+
+    def source_weights(self, collection: int) -> list[tuple[int, SourceWeight]]:
+        found = self._query(
+            "SELECT seq, change FROM undos JOIN log USING (collection, seq) WHERE collection = ? AND last < first"
+            " ORDER BY seq",
+            collection,
+        )
+        changes = [(seq, change_from_json(orjson.loads(change))) for seq, change in found]
+        return [(seq, change) for seq, change in changes if isinstance(change, SourceWeight)]
+
+    def source_seqs(self, collection: int, source: str) -> list[int]:
+        return [
+            seq
+            for (seq,) in self._query(
+                "SELECT seq FROM log WHERE collection = ? AND source = ? ORDER BY seq", collection, source
+            )
+        ]
+
+    def source_counts(self, collection: int, after: str, limit: int) -> list[SourceCount]:
+        found = self._query(
+            "SELECT source, sum(stored), sum(refused) FROM ("
+            " SELECT source, count(*) AS stored, 0 AS refused FROM log"
+            " WHERE collection = ? AND source > ? GROUP BY source"
+            " UNION ALL SELECT source, 0, count FROM refusals WHERE collection = ? AND source > ?"
+            ") GROUP BY source ORDER BY source LIMIT ?",
+            *(collection, after, collection, after, limit),
+        )
+        return [SourceCount(*row) for row in found]
+
+    def source_of(self, collection: int, seqs: Sequence[int]) -> dict[int, str | None]:
+        found: dict[int, str | None] = {}
+        for chunk in _chunks(seqs, _MAX_PARAMETERS):
+            marks = ",".join("?" * len(chunk))
+            sql = f"SELECT seq, source FROM log WHERE collection = ? AND seq IN ({marks})"
+            found.update(self._query(sql, collection, *chunk))
+        return found
+
+    def contradictions(self, collection: int) -> list[tuple[int, int]]:
+        sql = "SELECT seq, other FROM contradictions WHERE collection = ? ORDER BY seq, other"
+        return [(seq, other) for seq, other in self._query(sql, collection)]
 
     def model(self, collection: int, seq: int) -> bytes:
         ((data,),) = self._query("SELECT data FROM models WHERE collection = ? AND seq = ?", collection, seq)
@@ -201,6 +270,12 @@ class _Reader(ABC):
             CatalogueItem(key, number, label, None if payload is None else orjson.loads(payload), bool(thumbnail))
             for key, number, label, payload, thumbnail in self._query(sql, *values)
         ]
+
+    def query_vector(self, collection: int, key: str) -> int | None:
+        found = self._query(
+            "SELECT number FROM vectors WHERE collection = ? AND key = ? AND key < ' '", collection, key
+        )
+        return found[0][0] if found else None
 
     def thumbnail(self, collection: int, key: str) -> bytes | None:
         found = self._query("SELECT thumbnail FROM items WHERE collection = ? AND key = ?", collection, key)
@@ -307,15 +382,41 @@ class _Writer(_Reader):
             self.database.execute(f"DELETE FROM {table} WHERE collection = ?", (collection,))
         self.database.execute("DELETE FROM collections WHERE id = ?", (collection,))
 
-    def append(self, collection: int, seq: int, changes: Sequence[Change]) -> None:
+    def append(self, collection: int, seq: int, changes: Sequence[Change | Feedback]) -> None:
         now = time.time()
-        encoded = [change_to_json(change) for change in changes]
+        given = [change if isinstance(change, Feedback) else (change, 1.0, None) for change in changes]
+        encoded = [change_to_json(change) for change, *_ in given]
         self.database.executemany(
-            "INSERT INTO log (collection, seq, time, change) VALUES (?, ?, ?, ?)",
-            [(collection, at, now, orjson.dumps(change).decode()) for at, change in enumerate(encoded, seq)],
+            "INSERT INTO log (collection, seq, time, change, weight, source) VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (collection, at, now, orjson.dumps(change).decode(), weight, source)
+                for at, (change, (_, weight, source, *_)) in enumerate(zip(encoded, given, strict=True), seq)
+            ],
         )
         undos = [(collection, at, *values) for at, (kind, *values) in enumerate(encoded, seq) if kind == "undo"]
         self.database.executemany("INSERT INTO undos VALUES (?, ?, ?, ?)", undos)
+
+    def learn_again(self, collection: int, seq: int, first: int) -> None:
+        self.database.execute("INSERT INTO undos VALUES (?, ?, ?, ?)", (collection, seq, first, first - 1))
+
+    def store_contradictions(self, collection: int, first: int, found: Iterable[tuple[int, int]]) -> None:
+        self.database.execute("DELETE FROM contradictions WHERE collection = ? AND seq >= ?", (collection, first))
+        self.database.executemany(
+            "INSERT INTO contradictions VALUES (?, ?, ?)", [(collection, seq, other) for seq, other in found]
+        )
+
+    def count_refused(self, collection: int, sources: Iterable[str]) -> None:
+        self.database.executemany(
+            "INSERT INTO refusals VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1",
+            [(collection, source) for source in sources],
+        )
+
+    def store_config(self, collection: int, config: CollectionConfig) -> None:
+        encoded = orjson.dumps(asdict(config)).decode()
+        self.database.execute("UPDATE collections SET config = ? WHERE id = ?", (encoded, collection))
+
+    def put_vector(self, collection: int, number: int, key: str, data: bytes) -> None:
+        self.database.execute("INSERT INTO vectors VALUES (?, ?, ?, ?)", (collection, number, key, data))
 
     def store_examples(self, collection: int, examples: Iterable[tuple[int, bytes]]) -> None:
         self.database.executemany(
@@ -328,13 +429,20 @@ class _Writer(_Reader):
 
     def find_receipt(self, collection: int, request: str) -> StoredReceipt | None:
         found = self._query(
-            "SELECT digest, first_seq, last_seq FROM receipts WHERE collection = ? AND request = ?",
+            "SELECT digest, first_seq, last_seq, details FROM receipts WHERE collection = ? AND request = ?",
             *(collection, request),
         )
-        return StoredReceipt(*found[0]) if found else None
+        if not found:
+            return None
+        digest, first, last, details = found[0]
+        return StoredReceipt(digest, first, last, None if details is None else orjson.loads(details))
 
     def store_receipt(self, collection: int, request: str, receipt: StoredReceipt) -> None:
-        self.database.execute("INSERT INTO receipts VALUES (?, ?, ?, ?, ?)", (collection, request, *receipt))
+        *values, details = receipt
+        encoded = None if details is None else orjson.dumps(details).decode()
+        self.database.execute(
+            "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?)", (collection, request, *values, encoded)
+        )
 
     def vector(self, collection: int, number: int) -> bytes:
         ((data,),) = self._query("SELECT data FROM vectors WHERE collection = ? AND number = ?", collection, number)
@@ -349,9 +457,7 @@ class _Writer(_Reader):
 
     def put_item(self, collection: int, item: NewItem, number: int, new: bool) -> None:
         if new:
-            self.database.execute(
-                "INSERT INTO vectors VALUES (?, ?, ?, ?)", (collection, number, item.key, item.vector)
-            )
+            self.put_vector(collection, number, item.key, item.vector)
         payload = None if item.payload is None else orjson.dumps(item.payload).decode()
         self.database.execute("DELETE FROM items WHERE collection = ? AND key = ?", (collection, item.key))
         self.database.execute(
@@ -474,12 +580,15 @@ class SQLiteStore(_Reader):
         return reader
 
 
-def _chunks(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
-    return (keys[start : start + count] for start in range(0, len(keys), count))
+def _chunks(values: Sequence[T], count: int) -> Iterator[Sequence[T]]:
+    return (values[start : start + count] for start in range(0, len(values), count))
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    """Create the tables of a new database. Raise an error if a newer version of oahu created the database."""
+    """Create the tables of a new database, or upgrade the tables of an older version.
+
+    Raise an error if a newer version of oahu created the database.
+    """
     database.execute("PRAGMA foreign_keys = ON")  # reject rows of a deleted collection
     ((version,),) = database.execute("PRAGMA user_version").fetchall()
     if version > _FORMAT:
@@ -487,5 +596,13 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by a newer version of oahu (store format {version}; this version reads format "
             f"{_FORMAT}). Upgrade oahu."
         )
-    if version == 0:
-        database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
+    if version < _FORMAT:
+        created = _SCHEMA if version == 0 else ""
+        database.executescript(f"BEGIN; {created} {_FORMAT_2} PRAGMA user_version = {_FORMAT}; COMMIT;")
+
+
+def _decode_config(encoded: str) -> CollectionConfig:
+    config = orjson.loads(encoded)
+    if config["contradictions"] == "reject":  # the name of "refuse" in oahu 0.1.0
+        config["contradictions"] = "refuse"
+    return CollectionConfig(**config)

@@ -64,7 +64,8 @@ def _search(collection: Collection, body: SearchByKey | SearchByVector) -> Searc
         for key, match, relation in found.matches
         if key in items
     ]
-    return SearchResponse(matches=matches, **_metric_fields(found))
+    impression = collection.impressions.add([match.key for match in matches])
+    return SearchResponse(matches=matches, impression=impression, **_metric_fields(found))
 
 
 @router.post("/{name}/classify")

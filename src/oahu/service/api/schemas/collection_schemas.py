@@ -8,7 +8,35 @@ from pydantic import BaseModel, Field, JsonValue, StringConstraints
 
 from oahu.service.api.schemas.common_schemas import CandidateAge, CollectionName, RequestModel
 
-__all__ = ["CollectionList", "CollectionState", "CreateCollection"]
+__all__ = ["CollectionList", "CollectionState", "CreateCollection", "UpdateCollection"]
+
+Closure = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=100,
+        description=(
+            "Maximum number of implied constraints to learn with each given constraint. Wrong feedback has more "
+            "influence if this number is larger."
+        ),
+    ),
+]
+Contradictions = Annotated[
+    Literal["newest", "refuse", "ignore"],
+    Field(
+        description=(
+            "Rule for feedback that contradicts earlier feedback. newest: it replaces the earlier feedback. "
+            "refuse: it is not stored, and the response lists it. ignore: it is stored, but has no effect as long "
+            "as the earlier feedback is not undone."
+        )
+    ),
+]
+Vote = Annotated[
+    Literal["experts", "joint"],
+    Field(
+        description="Ranking rule: by the votes of the metric's spaces (experts), or by the joint vectors (joint)."
+    ),
+]
 
 
 class CreateCollection(RequestModel):
@@ -20,23 +48,20 @@ class CreateCollection(RequestModel):
         "AnchoredOAHU", description="Name of the learner, one of oahu.LEARNERS."
     )
     parameters: dict[str, JsonValue] = Field({}, description="Parameters of the learner.")
-    closure: int = Field(
-        0,
-        ge=0,
-        le=100,
-        description=(
-            "Maximum number of implied constraints to learn with each given constraint. Wrong feedback has more "
-            "influence if this number is larger."
-        ),
+    closure: Closure = 0
+    contradictions: Contradictions = "newest"
+    vote: Vote = "experts"
+
+
+class UpdateCollection(RequestModel):
+    """New settings of a collection. Settings that are left out stay the same."""
+
+    parameters: dict[str, JsonValue] = Field(
+        {}, description="Parameters of the learner to change. Null sets a parameter to its default."
     )
-    contradictions: Literal["reject", "newest"] = Field(
-        "reject",
-        description="Rule for contradictory feedback: reject it, or let it replace the earlier feedback (newest).",
-    )
-    vote: Literal["experts", "joint"] = Field(
-        "experts",
-        description="Ranking rule: by the votes of the metric's spaces (experts), or by the joint vectors (joint).",
-    )
+    closure: Closure = 0
+    contradictions: Contradictions = "newest"
+    vote: Vote = "experts"
 
 
 class CollectionState(BaseModel):

@@ -26,6 +26,7 @@ __all__ = [
     "ItemKey",
     "Label",
     "RequestModel",
+    "Source",
     "Vector",
     "selected_by_field",
 ]
@@ -56,6 +57,11 @@ CollectionName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0
 ItemKey = Annotated[
     str,
     StringConstraints(min_length=1, max_length=512, pattern=_NO_CONTROL_CHARACTERS),
+    AfterValidator(_without_dot_segments),
+]
+Source = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=128, pattern=_NO_CONTROL_CHARACTERS),
     AfterValidator(_without_dot_segments),
 ]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_NO_CONTROL_CHARACTERS)]

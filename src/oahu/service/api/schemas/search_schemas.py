@@ -15,7 +15,7 @@ from oahu.service.api.schemas.common_schemas import (
     Vector,
     selected_by_field,
 )
-from oahu.service.api.schemas.feedback_schemas import PairFeedback
+from oahu.service.api.schemas.feedback_schemas import LabelledPair
 
 __all__ = [
     "CalibrateRequest",
@@ -115,6 +115,9 @@ class SearchResponse(MetricResponse):
     """Search results, best first."""
 
     matches: list[SearchMatch]
+    impression: str = Field(
+        description="Id of this response. A click can refer to it, instead of listing ``shown``."
+    )
 
 
 # -- compare -------------------------------------------------------------------------------------------------
@@ -145,7 +148,7 @@ class CompareResponse(MetricResponse):
 class CalibrateRequest(RequestModel):
     """Labelled pairs. The thresholds are chosen from these pairs now and whenever the metric changes."""
 
-    pairs: Annotated[list[PairFeedback], STOP_AT_FIRST_ERROR] = Field(min_length=2, max_length=2_000)
+    pairs: Annotated[list[LabelledPair], STOP_AT_FIRST_ERROR] = Field(min_length=2, max_length=2_000)
     target: Literal["accuracy", "f1", "eer"] | None = Field(
         None, description="Criterion for one threshold: highest accuracy, highest F1, or equal error rates (eer)."
     )
