@@ -159,6 +159,21 @@ def test_search_options(teas: Client) -> None:
     assert teas.search("tea-0", use_feedback=False)["matches"]
 
 
+def test_search_with_a_filter(teas: Client) -> None:
+    found = teas.search("tea-0", filter={"field": "at", "in": [3, 4, 99]})["matches"]
+    assert {one["key"] for one in found} == {"tea-3", "tea-4"}
+
+
+def test_search_many_equals_single_searches(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._SEARCHES", 2)
+    queries = ["tea-0", ROWS[3], "tea-7", ROWS[4].tolist(), "tea-9"]
+    options: dict[str, Any] = {"k": 4, "label": "black", "filter": {"field": "at", "gt": 5}}
+    found = [one["matches"] for one in teas.search_many(queries, **options)]
+    assert found == [teas.search(query, **options)["matches"] for query in queries]
+    assert [one["matches"][0]["key"] for one in teas.search_many(ROWS[:3], k=1)] == KEYS[:3]
+    assert teas.search_many([]) == []
+
+
 def test_calibrate_and_compare(teas: Client) -> None:
     near = [one["key"] for one in teas.search("tea-0", k=29)["matches"]]
     pairs = [Pair("tea-0", near[0], True), Pair("tea-0", near[-1], False)]

@@ -30,6 +30,8 @@ except ImportError as error:
 __all__ = ["Client"]
 
 _BATCH_SIZE = 1_000  # items or log records per request
+_SEARCHES = 200  # searches per request
+_RESULTS = 20_000  # results per request
 _RETRY_STATUSES = (429, 503)  # the service accepted nothing, so any request can be repeated
 _MAX_WAIT = 30.0  # seconds before a retry
 _EVENT_TIMEOUT = 60.0  # seconds; the service sends a heartbeat every 15
@@ -254,6 +256,7 @@ class Client:
         *,
         payload: bool = False,
         use_feedback: bool = True,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field in the HTTP API
     ) -> dict[str, Any]:
         """Return the items that are most similar to a query. The response lists them as ``matches``, best first.
 
@@ -270,9 +273,42 @@ class Client:
         use_feedback : bool
             Whether to apply stored feedback on the query. If true, items that feedback marks as similar are ranked
             first, and items that feedback marks as dissimilar are ranked last.
+        filter : mapping, optional
+            Conditions on payload fields, for example ``{"field": "price", "lt": 20}``. The service guide lists all
+            conditions.
         """
-        body = {**_item_reference(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
+        options = {"k": k, "label": label, "payload": payload, "use_feedback": use_feedback, "filter": filter}
+        body = {**_item_reference(query), **options}
         found: dict[str, Any] = self._request("POST", self._path("/search"), body, repeatable=True)
+        return found
+
+    def search_many(
+        self,
+        queries: Sequence[str | ArrayLike],
+        k: int = 10,
+        label: str | None = None,
+        *,
+        payload: bool = False,
+        use_feedback: bool = True,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field in the HTTP API
+    ) -> list[dict[str, Any]]:
+        """Return the result of `search` for each query. Queries are sent in batches.
+
+        Parameters
+        ----------
+        queries : sequence of str or array-like, or array-like of shape (n_queries, dimension)
+            Keys of items in the collection, or features of any items. Keys and features can be mixed.
+        k, label, payload, use_feedback, filter
+            As in `search`, for all queries.
+        """
+        _check_list(queries, "queries")
+        options = {"k": k, "label": label, "payload": payload, "use_feedback": use_feedback, "filter": filter}
+        searches = [{**_item_reference(query), **options} for query in queries]
+        size = max(1, min(_SEARCHES, _RESULTS // max(1, k)))
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(searches), size):
+            body = {"searches": searches[start : start + size]}
+            found += self._request("POST", self._path("/search/batch"), body, repeatable=True)["results"]
         return found
 
     def compare(self, first: str | ArrayLike, second: str | ArrayLike) -> dict[str, Any]:
@@ -436,6 +472,12 @@ def _item_reference(item: str | ArrayLike) -> dict[str, Any]:
     if isinstance(item, str):
         return {"key": item}
     return {"vector": _base64(np.ascontiguousarray(item, "<f4").tobytes())}
+
+
+def _check_list(values: Any, name: str) -> None:
+    """Raise an error if one text was given in place of a list of texts. Python would read it letter by letter."""
+    if isinstance(values, str | bytes):
+        raise InvalidInputError(f"{name!r} must be a list. Got the text {values!r} instead. Write [{values!r}].")
 
 
 def _as_dict(constraint: Pair | Triplet | Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from oahu.service.errors import InvalidRequestError, NotFoundError
 from oahu.service.feature_store import FeatureStore
+from oahu.service.payload_index import PayloadIndex
 from oahu.service.records import AddedItem, CatalogueChange, CatalogueItem, CollectionConfig, NewItem
 from oahu.service.store import Store, StoreReader, Transaction
 
@@ -39,12 +40,15 @@ class Catalogue:
     ----------
     features : FeatureStore
         The features of all items, including deleted items that feedback or the calibration refers to.
+    payload_index : PayloadIndex
+        The values of the payload fields that filters have used.
     """
 
     def __init__(self, store: Store, collection: int, config: CollectionConfig, max_items: int) -> None:
         self._store, self._collection, self._config, self._max_items = store, collection, config, max_items
         dtype = np.dtype(config.parameters.get("dtype", "float32"))
         self.features = FeatureStore(config.dimension, dtype, store.n_vectors(collection))
+        self.payload_index = PayloadIndex(lambda: store.payloads(collection))
         self._state: _State | None = None
 
     def load(self) -> None:
@@ -83,6 +87,7 @@ class Catalogue:
                     change.removed.append(before)
             elif state.labels[number] != item.label:
                 change.relabelled.append((number, item.label))
+            change.payloads.append((number, item.payload))
             state.numbers[item.key], state.labels[number] = number, item.label
         self._purge(transaction, state, change, in_use)
         if change.added:  # before the commit, which makes the items visible; a rollback frees the numbers

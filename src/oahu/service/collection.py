@@ -33,9 +33,10 @@ from oahu.service.catalogue import Catalogue
 from oahu.service.errors import ContradictoryFeedbackError, InvalidRequestError, NotFoundError, OverloadedError
 from oahu.service.event_bus import EventBus
 from oahu.service.feedback_log import FeedbackLog
+from oahu.service.filters import Filter
 from oahu.service.learner_factory import check_uploaded, new_learner
 from oahu.service.learner_loop import LearnerLoop
-from oahu.service.query_engine import ClassificationResult, ComparisonResult, QueryEngine, SearchResult
+from oahu.service.query_engine import ClassificationResult, ComparisonResult, QueryEngine, SearchQuery, SearchResult
 from oahu.service.records import Calibration, CatalogueChange, FeedbackRecord, NewItem, PublishedMetric, Receipt
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
@@ -222,10 +223,19 @@ class Collection:
     # -- queries -----------------------------------------------------------------------------------------
 
     def search(
-        self, query: str | NDArray[Any], k: int, label: str | None = None, use_feedback: bool = True
+        self,
+        query: str | NDArray[Any],
+        k: int,
+        label: str | None = None,
+        use_feedback: bool = True,
+        filter_: Filter | None = None,
     ) -> SearchResult:
         """Return the k items that are most similar to the query. See `QueryEngine.search`."""
-        return self.queries.search(query, k, label, use_feedback)
+        return self.queries.search(query, k, label, use_feedback, filter_)
+
+    def search_many(self, searches: Sequence[SearchQuery]) -> list[SearchResult]:
+        """Return the results of several searches. All searches use the same metric."""
+        return self.queries.search_many(searches)
 
     def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
         """Return the votes of the k nearest labelled items for each label. See `QueryEngine.classify`."""

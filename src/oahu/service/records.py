@@ -251,12 +251,15 @@ class CatalogueChange:
     purged : list of int
         The removed item numbers for which the features were deleted, because neither the log nor the calibration
         refers to them.
+    payloads : list of (number, payload)
+        The payloads of all stored items, with their new item numbers.
     """
 
     added: list[AddedItem] = field(default_factory=list)
     relabelled: list[tuple[int, str | None]] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     purged: list[int] = field(default_factory=list)
+    payloads: list[tuple[int, dict[str, Any] | None]] = field(default_factory=list)
 
 
 # -- collections ---------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ NEEDED_ROLES = {
     ("POST", f"{N}/feedback"): "feedback",
     ("DELETE", f"{N}/feedback/{{seq}}"): "feedback",
     ("POST", f"{N}/search"): "read",
+    ("POST", f"{N}/search/batch"): "read",
     ("POST", f"{N}/classify"): "read",
     ("POST", f"{N}/compare"): "read",
     ("POST", f"{N}/calibrate"): "admin",

@@ -202,6 +202,11 @@ class _Reader(ABC):
             for key, number, label, payload, thumbnail in self._query(sql, *values)
         ]
 
+    def payloads(self, collection: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        for page in self._pages("SELECT number, payload FROM items", collection):
+            for number, payload in page:
+                yield number, None if payload is None else orjson.loads(payload)
+
     def thumbnail(self, collection: int, key: str) -> bytes | None:
         found = self._query("SELECT thumbnail FROM items WHERE collection = ? AND key = ?", collection, key)
         return bytes(found[0][0]) if found and found[0][0] is not None else None

@@ -16,6 +16,7 @@ from oahu.service.api.schemas.common_schemas import (
     selected_by_field,
 )
 from oahu.service.api.schemas.feedback_schemas import PairFeedback
+from oahu.service.api.schemas.filter_schemas import PayloadFilter
 
 __all__ = [
     "CalibrateRequest",
@@ -31,6 +32,8 @@ __all__ = [
     "ItemReference",
     "LabelVote",
     "MetricResponse",
+    "SearchBatch",
+    "SearchBatchResponse",
     "SearchByKey",
     "SearchByVector",
     "SearchMatch",
@@ -73,6 +76,7 @@ ItemReference = Annotated[
 class _SearchOptions(RequestModel):
     k: int = Field(10, ge=1, le=1_000_000, description="Number of results.")
     label: Label | None = Field(None, description="Only return items with this label.")
+    filter: PayloadFilter | None = None
     payload: bool = Field(False, description="Whether to return payloads.")
     use_feedback: bool = Field(
         True,
@@ -115,6 +119,18 @@ class SearchResponse(MetricResponse):
     """Search results, best first."""
 
     matches: list[SearchMatch]
+
+
+class SearchBatch(RequestModel):
+    """Searches to run in one request. Keys and vectors can be mixed."""
+
+    searches: Annotated[list[SearchRequest], STOP_AT_FIRST_ERROR] = Field(min_length=1)
+
+
+class SearchBatchResponse(BaseModel):
+    """One response for each search, in the order of the searches."""
+
+    results: list[SearchResponse]
 
 
 # -- compare -------------------------------------------------------------------------------------------------
