@@ -77,6 +77,28 @@ def test_put_list_and_delete_items(teas: Client) -> None:
     assert teas.describe()["items"] == 28
 
 
+def test_patch_changes_only_the_given_fields(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._BATCH_SIZE", 2)
+    before = teas.item("tea-1", vector=True)
+    assert teas.patch(KEYS[:3], payloads=[{"price": at} for at in range(3)]) == 3
+    assert teas.item("tea-1", vector=True) == before | {"payload": {"at": 1, "price": 1}}
+    teas.patch(["tea-1"], [ROWS[9]], payloads=[{"price": None}], labels=[None])
+    assert teas.item("tea-1", vector=True) == before | {"vector": ROWS[9].tolist(), "label": None}
+
+
+def test_a_repeated_patch_of_several_batches_changes_nothing(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._BATCH_SIZE", 2)
+    teas.patch(KEYS[:3], labels=["a"] * 3, idempotency_key="k")
+    teas.patch(KEYS[:3], labels=["b"] * 3)
+    teas.patch(KEYS[:3], labels=["a"] * 3, idempotency_key="k")
+    assert [one["label"] for one in list(teas.items())[:3]] == ["b"] * 3
+
+
+def test_patch_needs_a_change(teas: Client) -> None:
+    with pytest.raises(InvalidInputError, match="needs 'vectors', 'labels', 'payloads' or 'thumbnails'"):
+        teas.patch(KEYS)
+
+
 def test_put_splits_items_into_batches(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oahu.client._BATCH_SIZE", 7)
     assert teas.put([f"more-{at}" for at in range(20)], np.ones((20, 5))) == 20
@@ -298,6 +320,7 @@ def error_response(status: int = 503, **headers: str) -> httpx.Response:
 CALLS: dict[str, Callable[[Client], Any]] = {
     "feedback": lambda client: client.feedback(query="a", positive=["b"]),
     "put": lambda client: client.put(["a"], [[1.0]]),
+    "patch": lambda client: client.patch(["a"], labels=["b"]),
     "delete_items": lambda client: client.delete_items(["a"]),
     "undo": lambda client: client.undo(1),
     "search": lambda client: client.search("a"),
@@ -309,7 +332,7 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "describe": lambda client: client.describe(),
     "restore": lambda client: client.restore(1),
 }
-REPEATABLE = {"feedback", "put", "search", "compare", "classify", "calibrate", "describe"}
+REPEATABLE = {"feedback", "put", "patch", "search", "compare", "classify", "calibrate", "describe"}
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

@@ -8,7 +8,7 @@ import math
 import random
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from types import TracebackType
@@ -146,7 +146,8 @@ class Client:
     ) -> int:
         """Add items. An item replaces an existing item with the same key. Return the number of items sent.
 
-        Items are sent in batches of 1,000.
+        The whole item is replaced: without ``labels``, the new items have no labels, and so on. To change single
+        fields, use `patch`. Items are sent in batches of 1,000.
 
         Parameters
         ----------
@@ -161,23 +162,46 @@ class Client:
         thumbnails : sequence of bytes or None, optional
             Thumbnails of the items: contents of PNG, JPEG, WebP or GIF files.
         """
-        rows = np.ascontiguousarray(vectors, "<f4")
         columns = {"label": labels, "payload": payloads, "thumbnail": thumbnails}
-        for name, values in [("vector", rows), *columns.items()]:
-            if values is not None and len(values) != len(keys):
-                raise InvalidInputError(
-                    f"There must be one {name} for each of the {len(keys)} keys. Got {len(values)} instead."
-                )
-
-        def item(row: int) -> dict[str, Any]:
-            fields: dict[str, Any] = {name: values[row] for name, values in columns.items() if values is not None}
-            if fields.get("thumbnail") is not None:
-                fields["thumbnail"] = _base64(fields["thumbnail"])
-            return {"key": keys[row], "vector": _base64(rows[row].tobytes()), **fields}
-
+        item = _item_bodies(keys, vectors, columns)
         for start in range(0, len(keys), _BATCH_SIZE):
             batch = range(start, min(len(keys), start + _BATCH_SIZE))
             self._request("PUT", self._path("/items"), {"items": [item(row) for row in batch]}, repeatable=True)
+        return len(keys)
+
+    def patch(
+        self,
+        keys: Sequence[str],
+        vectors: ArrayLike | None = None,
+        labels: Sequence[str | None] | None = None,
+        payloads: Sequence[Mapping[str, Any] | None] | None = None,
+        thumbnails: Sequence[bytes | None] | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> int:
+        """Change single fields of items. Arguments that are not given stay as they are. Return the number of items.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Keys of existing items.
+        vectors, labels, thumbnails : optional
+            New values, as in `put`. None in place of a label or thumbnail removes it.
+        payloads : sequence of mapping or None, optional
+            JSON merge patches (RFC 7396): the fields replace the fields with the same names, objects are merged,
+            and a value of None removes a field. None in place of a mapping removes the payload.
+        idempotency_key : str, optional
+            Key of the request. A second call with the same key changes nothing. By default, a random key is used.
+        """
+        columns = {"label": labels, "payload": payloads, "thumbnail": thumbnails}
+        if vectors is None and all(values is None for values in columns.values()):
+            raise InvalidInputError("Client.patch needs 'vectors', 'labels', 'payloads' or 'thumbnails'.")
+        item = _item_bodies(keys, vectors, columns)
+        request = idempotency_key or uuid.uuid4().hex
+        for start in range(0, len(keys), _BATCH_SIZE):
+            headers = {"Idempotency-Key": f"{request}-{start}" if start else request}
+            body = {"items": [item(row) for row in range(start, min(len(keys), start + _BATCH_SIZE))]}
+            self._request("PATCH", self._path("/items"), body, repeatable=True, headers=headers)
         return len(keys)
 
     def item(self, key: str, *, vector: bool = False) -> dict[str, Any]:
@@ -472,6 +496,31 @@ def _item_reference(item: str | ArrayLike) -> dict[str, Any]:
     if isinstance(item, str):
         return {"key": item}
     return {"vector": _base64(np.ascontiguousarray(item, "<f4").tobytes())}
+
+
+def _item_bodies(
+    keys: Sequence[str], vectors: ArrayLike | None, columns: Mapping[str, Sequence[Any] | None]
+) -> Callable[[int], dict[str, Any]]:
+    """Return a function that returns the JSON value of one item. Columns that are None are left out."""
+    _check_list(keys, "keys")
+    rows = None if vectors is None else np.ascontiguousarray(vectors, "<f4")
+    for name, values in [("vector", rows), *columns.items()]:
+        if values is not None and not isinstance(values, np.ndarray):
+            _check_list(values, f"{name}s")
+        if values is not None and len(values) != len(keys):
+            raise InvalidInputError(
+                f"There must be one {name} for each of the {len(keys)} keys. Got {len(values)} instead."
+            )
+
+    def body(row: int) -> dict[str, Any]:
+        fields: dict[str, Any] = {name: values[row] for name, values in columns.items() if values is not None}
+        if fields.get("thumbnail") is not None:
+            fields["thumbnail"] = _base64(fields["thumbnail"])
+        if rows is not None:
+            fields["vector"] = _base64(rows[row].tobytes())
+        return {"key": keys[row], **fields}
+
+    return body
 
 
 def _check_list(values: Any, name: str) -> None:

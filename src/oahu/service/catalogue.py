@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from oahu.service.errors import InvalidRequestError, NotFoundError
 from oahu.service.feature_store import FeatureStore
 from oahu.service.payload_index import PayloadIndex
-from oahu.service.records import AddedItem, CatalogueChange, CatalogueItem, CollectionConfig, NewItem
+from oahu.service.payloads import check_payload, merge_patch
+from oahu.service.records import AddedItem, CatalogueChange, CatalogueItem, CollectionConfig, ItemPatch, NewItem
 from oahu.service.store import Store, StoreReader, Transaction
 
 __all__ = ["Catalogue"]
@@ -98,6 +99,30 @@ class Catalogue:
                 b"".join(item.vector for item in added),
             )
         return change
+
+    def patch_items(
+        self, transaction: Transaction, patches: Sequence[ItemPatch], in_use: Callable[[int], bool]
+    ) -> CatalogueChange:
+        """Change single fields of items. For new features, see `put_items`."""
+        for at, patch in enumerate(patches):
+            self.number_of(transaction, patch.key, "items", at)
+        stored = transaction.items_by_key(self._collection, [patch.key for patch in patches])
+        items = [self._patched(transaction, stored[patch.key], patch, at) for at, patch in enumerate(patches)]
+        return self.put_items(transaction, items, in_use)
+
+    def _patched(self, transaction: Transaction, stored: CatalogueItem, patch: ItemPatch, at: int) -> NewItem:
+        """Return the whole item after a patch."""
+        key, changed, payload = stored.key, patch.changed, stored.payload
+        vector = patch.vector
+        if vector is None:
+            vector = transaction.vector(self._collection, stored.number)
+        if "payload" in changed:
+            payload = merge_patch(payload, patch.payload)
+            check_payload(payload, f"items/{at}/payload, merged into the stored payload,")
+        label = patch.label if "label" in changed else stored.label
+        has_new_thumbnail = "thumbnail" in changed
+        thumbnail = patch.thumbnail if has_new_thumbnail else transaction.thumbnail(self._collection, key)
+        return NewItem(key, vector, label, payload, thumbnail)
 
     def delete_items(
         self, transaction: Transaction, keys: Sequence[str], in_use: Callable[[int], bool]

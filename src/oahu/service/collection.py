@@ -16,6 +16,7 @@ transaction.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -37,10 +38,18 @@ from oahu.service.filters import Filter
 from oahu.service.learner_factory import check_uploaded, new_learner
 from oahu.service.learner_loop import LearnerLoop
 from oahu.service.query_engine import ClassificationResult, ComparisonResult, QueryEngine, SearchQuery, SearchResult
-from oahu.service.records import Calibration, CatalogueChange, FeedbackRecord, NewItem, PublishedMetric, Receipt
+from oahu.service.records import (
+    Calibration,
+    CatalogueChange,
+    FeedbackRecord,
+    ItemPatch,
+    NewItem,
+    PublishedMetric,
+    Receipt,
+)
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
-from oahu.service.store.interface import StoredCollection, StoreReader
+from oahu.service.store.interface import StoredCollection, StoredReceipt, StoreReader
 from oahu.tasks.indexed_items import AfterBlock
 
 __all__ = ["Collection", "Counts"]
@@ -145,6 +154,26 @@ class Collection:
             return change
 
         return self._submit(command, len(items))
+
+    def patch_items(self, patches: Sequence[ItemPatch], request: str | None = None) -> Future[bool]:
+        """Change single fields of items. Either all items are changed or none.
+
+        ``request`` is the idempotency key of the request. The result of the future is True if an earlier request
+        with this key made the changes.
+        """
+
+        def command(transaction: Transaction) -> bool:
+            if request is not None:
+                digest = hashlib.sha256(f"patch {patches!r}".encode()).hexdigest()
+                if stored := transaction.find_receipt(self.id, request):
+                    _check_same_request(request, digest, stored)
+                    return True
+                transaction.store_receipt(self.id, request, StoredReceipt(digest, 0, 0))
+            change = self.catalogue.patch_items(transaction, patches, self._in_use(transaction))
+            transaction.after_commit(lambda: self._catalogue_changed(change))
+            return False
+
+        return self._submit(command, len(patches))
 
     def delete_items(self, keys: Sequence[str]) -> Future[CatalogueChange]:
         """Delete items.
@@ -366,3 +395,11 @@ class Collection:
 
     def _metric_published(self, published: PublishedMetric) -> None:
         self.events.publish("metric", **published.describe(self.feedback_log.last_seq))
+
+
+def _check_same_request(request: str, digest: str, stored: StoredReceipt) -> None:
+    """Raise an error if an idempotency key was used for another request."""
+    if stored.digest != digest:
+        raise InvalidRequestError(
+            f"The idempotency key {request!r} was already used for another request. Use a new key for each request."
+        )

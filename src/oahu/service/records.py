@@ -26,6 +26,7 @@ __all__ = [
     "ExampleKind",
     "FeedbackRecord",
     "HistoryPoint",
+    "ItemPatch",
     "LoggedChange",
     "ModelReplacement",
     "NewItem",
@@ -213,6 +214,26 @@ class NewItem:
 
     key: str
     vector: bytes
+    label: str | None = None
+    payload: dict[str, Any] | None = None
+    thumbnail: bytes | None = None
+
+
+@dataclass(frozen=True)
+class ItemPatch:
+    """Changes of an item.
+
+    Attributes
+    ----------
+    changed : tuple of str
+        The sorted names of the fields to change.
+    payload : dict or None
+        A JSON merge patch of the payload.
+    """
+
+    key: str
+    changed: tuple[str, ...]
+    vector: bytes | None = None
     label: str | None = None
     payload: dict[str, Any] | None = None
     thumbnail: bytes | None = None

@@ -32,6 +32,7 @@ NEEDED_ROLES = {
     ("DELETE", N): "admin",
     ("GET", f"{N}/items"): "read",
     ("PUT", f"{N}/items"): "admin",
+    ("PATCH", f"{N}/items"): "admin",
     ("POST", f"{N}/items/delete"): "admin",
     ("GET", f"{N}/items/{{key:path}}"): "read",
     ("GET", f"{N}/thumbnails/{{key:path}}"): "read",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue, model_validator
 
 from oahu.service.api.schemas.common_schemas import (
     STOP_AT_FIRST_ERROR,
@@ -15,7 +15,18 @@ from oahu.service.api.schemas.common_schemas import (
     Vector,
 )
 
-__all__ = ["ItemKeys", "ItemPage", "ItemResponse", "ItemUpload", "ItemUploads", "ItemsDeleted", "ItemsStored"]
+__all__ = [
+    "ItemChange",
+    "ItemChanges",
+    "ItemKeys",
+    "ItemPage",
+    "ItemResponse",
+    "ItemUpload",
+    "ItemUploads",
+    "ItemsChanged",
+    "ItemsDeleted",
+    "ItemsStored",
+]
 
 
 class ItemUpload(RequestModel):
@@ -34,6 +45,46 @@ class ItemUploads(RequestModel):
     """Items to add or replace. Either all items are stored or none."""
 
     items: Annotated[list[ItemUpload], STOP_AT_FIRST_ERROR] = Field(min_length=1)
+
+
+class ItemChange(RequestModel):
+    """Changes of an item. Fields that are not given stay as they are."""
+
+    key: ItemKey = Field(examples=["sencha"])
+    vector: Vector = Field([])
+    label: Label | None = Field(None, description="The new label. Null removes the label.")
+    payload: dict[str, JsonValue] | None = Field(
+        None,
+        description=(
+            "A JSON merge patch (RFC 7396) of the payload: fields replace the fields with the same names, objects "
+            "are merged, and null removes a field. Null in place of an object removes the payload."
+        ),
+        examples=[{"price": 12.5, "discount": None}],
+    )
+    thumbnail: Base64 | None = Field(
+        None, description="The new thumbnail, as when an item is added. Null removes the thumbnail."
+    )
+
+    @model_validator(mode="after")
+    def _check_changes(self) -> ItemChange:
+        if not self.model_fields_set - {"key"}:
+            raise ValueError("expected at least one of 'vector', 'label', 'payload' and 'thumbnail'")
+        return self
+
+
+class ItemChanges(RequestModel):
+    """Changes of items. Either all items are changed or none."""
+
+    items: Annotated[list[ItemChange], STOP_AT_FIRST_ERROR] = Field(min_length=1)
+
+
+class ItemsChanged(BaseModel):
+    """The number of changed items."""
+
+    changed: int
+    replayed: bool = Field(
+        description="Whether an earlier request with the same Idempotency-Key already made these changes."
+    )
 
 
 class ItemKeys(RequestModel):
