@@ -226,6 +226,48 @@ def test_restore(teas: Client) -> None:
     assert teas.search("tea-0")["constraints"] == 1
 
 
+def test_a_download_after_a_restore_is_the_restored_model(teas: Client, tmp_path: Path) -> None:
+    teas.feedback([Triplet("tea-3", "tea-5", "tea-4")])
+    before = teas.download(tmp_path / "before").read_bytes()
+    teas.feedback([Triplet("tea-6", "tea-8", "tea-7"), Triplet("tea-0", "tea-2", "tea-1")])
+    assert teas.download(tmp_path / "after").read_bytes() != before
+    teas.restore(1)
+    assert teas.download(tmp_path / "restored").read_bytes() == before
+
+
+def test_wait_returns_when_all_feedback_is_learned(teas: Client) -> None:
+    for at in range(3):
+        seq = teas.feedback([Triplet("tea-3", f"tea-{at * 2 + 5}", "tea-4")])["last_seq"]
+        assert teas.wait()["metric_version"] >= seq
+    teas.undo(1)
+    state = teas.wait()
+    assert (state["metric_version"], state["feedback"], state["constraints"], state["pending_feedback"]) == (
+        4,
+        2,
+        2,
+        0,
+    )
+
+
+def test_wait_ends_with_an_error_after_the_timeout_or_a_failure() -> None:
+    state = {"last_seq": 7, "metric_version": 3, "learner_error": None}
+    behind = FailingService(response=httpx.Response(200, json=state)).client()
+    with pytest.raises(TimeoutError, match=r"has version 3, and the newest log entry is 7") as error:
+        behind.wait(timeout=0.05)
+    assert isinstance(error.value, oahu.ServiceTimeoutError)
+    failed = FailingService(response=httpx.Response(200, json=state | {"learner_error": "boom"})).client()
+    with pytest.raises(ServiceRequestError, match="has failed \\(boom\\)"):
+        failed.wait()
+
+
+def test_describe_counts_items_and_feedback(teas: Client) -> None:
+    teas.feedback([Pair("tea-0", "tea-2", True), Pair("tea-0", "tea-4", True)])
+    teas.undo(1)
+    teas.delete_items(["tea-9"])
+    state = teas.describe()
+    assert (state["items"], state["feedback"], state["last_seq"]) == (29, 1, 3)
+
+
 def test_events(teas: Client) -> None:
     events = teas.events()
     kind, state = next(events)
@@ -279,6 +321,42 @@ def test_feedback_needs_constraints_or_a_click(teas: Client) -> None:
     for given in ({}, {"constraints": [], "query": "tea-0"}):
         with pytest.raises(InvalidInputError, match="needs either 'constraints', or 'query'"):
             teas.feedback(**given)
+
+
+SLIPS: dict[str, tuple[Callable[[Client], Any], str]] = {
+    "delete one key": (
+        lambda c: c.delete_items("tea-1"),
+        r"'keys' must be a list. Got one text instead. Write \['tea-1'\]",
+    ),
+    "put one key": (lambda c: c.put("tea", ROWS[:3]), r"'keys' must be a list"),
+    "put one label": (lambda c: c.put(["a", "b"], ROWS[:2], labels="ab"), r"'labels' must be a list"),
+    "put one payload": (
+        lambda c: c.put(["a"], ROWS[:1], payloads={"a": 1}),
+        r"'payloads' must be a list. Got one dict",
+    ),
+    "patch one key": (lambda c: c.patch("tea-1", labels=["x"] * 5), r"'keys' must be a list"),
+    "one positive": (lambda c: c.feedback(query="tea-0", positive="tea-1"), r"'positive' must be a list"),
+    "one negative": (lambda c: c.feedback(query="tea-0", negative="tea-1"), r"'negative' must be a list"),
+    "one constraint": (
+        lambda c: c.feedback(Pair("tea-0", "tea-1", True)),
+        r"'constraints' must be a list. Got one Pair",
+    ),
+    "one mapping": (lambda c: c.feedback({"query": "tea-0"}), r"'constraints' must be a list. Got one dict"),
+    "one pair": (lambda c: c.calibrate(Pair("tea-0", "tea-1", True), target="eer"), r"'pairs' must be a list"),
+    "search many keys": (lambda c: c.search(["tea-0", "tea-1"]), r"the key of one item .* use search_many"),
+    "search many vectors": (lambda c: c.search(ROWS[:2]), r"Got shape \(2, 5\) instead. .* use search_many"),
+    "search many, one key": (lambda c: c.search_many("tea-0"), r"'queries' must be a list"),
+}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_natural_slips_get_helpful_messages(teas: Client, name: str) -> None:
+    call, message = SLIPS[name]
+    before = teas.describe()
+    with pytest.raises(InvalidInputError, match=message):
+        call(teas)
+    after = teas.describe()
+    assert (after["items"], after["last_seq"]) == (before["items"], before["last_seq"])
 
 
 # -- retries -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from oahu.constraints import Pair, Triplet
-from oahu.exceptions import InvalidInputError, ServiceRequestError
+from oahu.exceptions import InvalidInputError, ServiceRequestError, ServiceTimeoutError
 from oahu.io.atomic_files import write_atomically
 
 try:
@@ -32,6 +33,7 @@ __all__ = ["Client"]
 _BATCH_SIZE = 1_000  # items or log records per request
 _SEARCHES = 200  # searches per request
 _RESULTS = 20_000  # results per request
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5  # seconds between two requests of `Client.wait`
 _RETRY_STATUSES = (429, 503)  # the service accepted nothing, so any request can be repeated
 _MAX_WAIT = 30.0  # seconds before a retry
 _EVENT_TIMEOUT = 60.0  # seconds; the service sends a heartbeat every 15
@@ -126,9 +128,42 @@ class Client:
         return self
 
     def describe(self) -> dict[str, Any]:
-        """Return the configuration and the current state of the collection."""
+        """Return the configuration and the current state of the collection.
+
+        ``items`` in the response is the number of stored items. ``feedback`` is the number of feedback records that
+        are not undone. ``pending_feedback`` is the number of log entries that are not learned yet.
+        """
         found: dict[str, Any] = self._request("GET", self._path())
         return found
+
+    def wait(self, timeout: float = 60.0) -> dict[str, Any]:
+        """Wait until the service has learned all feedback sent so far. Return the state as `describe` does.
+
+        Undos, restores and uploads are waited for as well. Raise `ServiceTimeoutError` after ``timeout`` seconds.
+        """
+        deadline, pause = monotonic() + timeout, _FIRST_PAUSE
+        state = self.describe()
+        seq = state["last_seq"]
+        while state["metric_version"] < seq:
+            if state["learner_error"] is not None:
+                raise ServiceRequestError(
+                    f"The learner of {self._name!r} has failed ({state['learner_error']}). The feedback is stored. "
+                    "Restart the service to continue learning.",
+                    0,
+                    {},
+                )
+            if monotonic() >= deadline:
+                raise ServiceTimeoutError(
+                    f"{self._name!r} has not learned all feedback in {timeout:g} s: the metric has version "
+                    f"{state['metric_version']}, and the newest log entry is {seq}. The feedback is stored. Wait "
+                    "longer with a larger 'timeout'.",
+                    0,
+                    {},
+                )
+            time.sleep(min(pause, max(0.0, deadline - monotonic())))
+            pause = min(_LONGEST_PAUSE, 2 * pause)
+            state = self.describe()
+        return state
 
     def delete(self) -> None:
         """Delete the collection with its items and feedback."""
@@ -220,6 +255,7 @@ class Client:
 
     def delete_items(self, keys: Sequence[str]) -> None:
         """Delete items. If one item cannot be deleted, no item is deleted."""
+        _check_list(keys, "keys")
         self._request("POST", self._path("/items/delete"), {"keys": list(keys)})
 
     # -- feedback ----------------------------------------------------------------------------------------
@@ -253,6 +289,8 @@ class Client:
             raise InvalidInputError(
                 "Client.feedback needs either 'constraints', or 'query' with 'positive' and 'negative'."
             )
+        for name, marked in (("positive", positive), ("negative", negative), ("constraints", constraints)):
+            _check_list(marked, name)
         feedback = [_as_dict(constraint) for constraint in constraints or ()]
         if query is not None:
             feedback = [{"query": query, "positive": list(positive), "negative": list(negative)}]
@@ -354,6 +392,7 @@ class Client:
             Calibration target: either ``target`` ("accuracy", "f1" or "eer"), or ``target_far`` and optionally
             ``target_frr``.
         """
+        _check_list(pairs, "pairs")
         body = {"pairs": [_as_dict(pair) for pair in pairs], **target}
         response: dict[str, Any] = self._request("POST", self._path("/calibrate"), body, repeatable=True)
         return response
@@ -377,8 +416,13 @@ class Client:
         found: dict[str, Any] = self._request("GET", self._path("/history"))
         return found
 
-    def download(self, path: str | Path) -> Path:
-        """Write the learner to a model file, which `oahu.load` can read. Return the path."""
+    def download(self, path: str | Path, timeout: float = 600.0) -> Path:
+        """Write the learner to a model file, which `oahu.load` can read. Return the path.
+
+        The learner has learned all feedback sent so far. After `restore`, it is the restored learner. Raise
+        `ServiceTimeoutError` if learning takes longer than ``timeout`` seconds.
+        """
+        self.wait(timeout)
         write_atomically(path, self._send("GET", self._path("/model")).content)
         return Path(path)
 
@@ -495,7 +539,19 @@ def _item_reference(item: str | ArrayLike) -> dict[str, Any]:
     """Return the JSON value for an item that is given by its key or by its features."""
     if isinstance(item, str):
         return {"key": item}
-    return {"vector": _base64(np.ascontiguousarray(item, "<f4").tobytes())}
+    try:
+        vector = np.asarray(item, "<f4")
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"A query must be the key of one item or the features of one item. Got {item!r:.100} instead. For "
+            "several queries, use search_many."
+        ) from error
+    if vector.ndim != 1:
+        raise InvalidInputError(
+            f"The features of one query must have shape (dimension,). Got shape {vector.shape} instead. For "
+            "several queries, use search_many."
+        )
+    return {"vector": _base64(np.ascontiguousarray(vector).tobytes())}
 
 
 def _item_bodies(
@@ -524,9 +580,10 @@ def _item_bodies(
 
 
 def _check_list(values: Any, name: str) -> None:
-    """Raise an error if one text was given in place of a list of texts. Python would read it letter by letter."""
-    if isinstance(values, str | bytes):
-        raise InvalidInputError(f"{name!r} must be a list. Got the text {values!r} instead. Write [{values!r}].")
+    """Raise an error if one value was given in place of a list. Python would iterate over its letters or fields."""
+    if isinstance(values, str | bytes | Mapping | Pair | Triplet):
+        kind = "text" if isinstance(values, str) else type(values).__name__
+        raise InvalidInputError(f"{name!r} must be a list. Got one {kind} instead. Write [{values!r:.200}].")
 
 
 def _as_dict(constraint: Pair | Triplet | Mapping[str, Any]) -> dict[str, Any]:

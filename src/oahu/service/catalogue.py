@@ -43,6 +43,8 @@ class Catalogue:
         The features of all items, including deleted items that feedback or the calibration refers to.
     payload_index : PayloadIndex
         The values of the payload fields that filters have used.
+    n_items : int
+        The number of stored items.
     """
 
     def __init__(self, store: Store, collection: int, config: CollectionConfig, max_items: int) -> None:
@@ -50,11 +52,12 @@ class Catalogue:
         dtype = np.dtype(config.parameters.get("dtype", "float32"))
         self.features = FeatureStore(config.dimension, dtype, store.n_vectors(collection))
         self.payload_index = PayloadIndex(lambda: store.payloads(collection))
+        self.n_items = 0
         self._state: _State | None = None
 
     def load(self) -> None:
         """Load keys, labels and features into memory."""
-        self._current(self._store)
+        self.n_items = len(self._current(self._store).numbers)
         for numbers, keys, data in self._store.vectors(self._collection):
             self.features.add(numbers, keys, data)
 
@@ -91,6 +94,7 @@ class Catalogue:
             change.payloads.append((number, item.payload))
             state.numbers[item.key], state.labels[number] = number, item.label
         self._purge(transaction, state, change, in_use)
+        self._commit_count(transaction, len(state.numbers))
         if change.added:  # before the commit, which makes the items visible; a rollback frees the numbers
             added = change.added
             self.features.add(
@@ -137,6 +141,7 @@ class Catalogue:
             del state.numbers[key]
         change = CatalogueChange(removed=numbers)
         self._purge(transaction, state, change, in_use)
+        self._commit_count(transaction, len(state.numbers))
         return change
 
     def number_of(self, transaction: Transaction, key: str, where: str, at: int) -> int:
@@ -171,6 +176,12 @@ class Catalogue:
         transaction.delete_vectors(self._collection, change.purged)
         for number in change.removed:
             del state.labels[number]
+
+    def _commit_count(self, transaction: Transaction, count: int) -> None:
+        def set_count() -> None:
+            self.n_items = count
+
+        transaction.after_commit(set_count)
 
     def _current(self, reader: StoreReader) -> _State:
         if self._state is None:

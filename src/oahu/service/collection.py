@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,13 @@ from oahu.exceptions import ModelFileError
 from oahu.io import model_files
 from oahu.learners.base import Learner
 from oahu.service.catalogue import Catalogue
-from oahu.service.errors import ContradictoryFeedbackError, InvalidRequestError, NotFoundError, OverloadedError
+from oahu.service.errors import (
+    ContradictoryFeedbackError,
+    InvalidRequestError,
+    NotFoundError,
+    NotLearnedError,
+    OverloadedError,
+)
 from oahu.service.event_bus import EventBus
 from oahu.service.feedback_log import FeedbackLog
 from oahu.service.filters import Filter
@@ -46,6 +52,7 @@ from oahu.service.records import (
     NewItem,
     PublishedMetric,
     Receipt,
+    count_outside,
 )
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
@@ -55,6 +62,8 @@ from oahu.tasks.indexed_items import AfterBlock
 __all__ = ["Collection", "Counts"]
 
 T = TypeVar("T")
+
+_MODEL_WAIT: Final = 20.0  # seconds; clients repeat the request
 
 
 class Counts:
@@ -110,6 +119,7 @@ class Collection:
         self.unlearned_metric = new_learner(self.config).metric()
         self.ready = False
         self._deleted = False
+        self._feedback_count = 0, 0  # last sequence number, number of feedback records
 
     def open(self) -> None:
         """Load the catalogue and the log, learn the log entries that are not learned yet, and build the index.
@@ -320,7 +330,8 @@ class Collection:
         return {
             **asdict(self.config),
             "created": self.created,
-            "items": index.n_items,
+            "items": self.catalogue.n_items,
+            "feedback": self._count_feedback(last_seq),
             "last_seq": last_seq,
             **published.describe(last_seq),
             "candidates": {
@@ -332,6 +343,30 @@ class Collection:
             "ready": self.ready,
             "learner_error": None if self.learner.error is None else repr(self.learner.error),
         }
+
+    def _count_feedback(self, last_seq: int) -> int:
+        """Return the number of feedback records up to ``last_seq`` that are not undone."""
+        if self._feedback_count[0] != last_seq:
+            undos = [(undo.seq, undo.seq) for undo in self._store.undos(self.id)]
+            models = [(seq, seq) for seq in self._store.model_seqs(self.id)]
+            count = count_outside([*self._store.undone(self.id), *undos, *models], last_seq)
+            self._feedback_count = last_seq, count
+        return self._feedback_count[1]
+
+    def model_file(self) -> bytes:
+        """Return the learner as the content of a model file. It has learned all feedback accepted before.
+
+        Raise `NotLearnedError` if this takes too long.
+        """
+        seq = self.feedback_log.last_seq
+        if self.learner.wait_for(seq, _MODEL_WAIT).version < seq:
+            self.learner.raise_if_failed()
+            raise NotLearnedError(
+                f"{self.config.name!r} has not learned all log entries yet ({seq - self.published.version:,} of "
+                f"{seq:,} are left). Send the request again later.",
+                retry_after=2,
+            )
+        return self.learner.model_file()
 
     # -- commands ----------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ __all__ = [
     "change_from_json",
     "change_to_json",
     "constraints_of",
+    "count_outside",
     "first_changed_seq",
     "is_undone",
     "undone_between",
@@ -162,6 +163,20 @@ def undone_between(ranges: Iterable[tuple[int, int]], begin: int, end: int) -> s
     [2, 3, 7, 8]
     """
     return {seq for first, last in ranges for seq in range(max(first, begin), min(last, end) + 1)}
+
+
+def count_outside(ranges: Iterable[tuple[int, int]], last: int) -> int:
+    """Return how many of the numbers from 1 to ``last`` are in none of the ranges. Ranges can overlap.
+
+    >>> count_outside([(2, 4), (3, 5), (9, 9), (12, 20)], 12)
+    6
+    """
+    covered, end = 0, 0
+    for first, final in sorted(ranges):
+        begin, final = max(first, end + 1), min(final, last)
+        if final >= begin:
+            covered, end = covered + final - begin + 1, final
+    return last - covered
 
 
 def first_changed_seq(undos: Iterable[UndoEntry], undo: Undo | UndoEntry) -> int:

@@ -73,6 +73,10 @@ class StoreReader(Protocol):
         """Return the model file of the model replacement at ``seq``."""
         ...
 
+    def model_seqs(self, collection: int) -> list[int]:
+        """Return the sequence numbers of all model replacements."""
+        ...
+
     def keys(self, collection: int) -> Iterator[tuple[str, int, str | None]]:
         """Yield the key, the item number and the label of every item, ordered by item number."""
         ...

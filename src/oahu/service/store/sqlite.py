@@ -155,6 +155,9 @@ class _Reader(ABC):
         ((data,),) = self._query("SELECT data FROM models WHERE collection = ? AND seq = ?", collection, seq)
         return bytes(data)
 
+    def model_seqs(self, collection: int) -> list[int]:
+        return [seq for (seq,) in self._query("SELECT seq FROM models WHERE collection = ?", collection)]
+
     def keys(self, collection: int) -> Iterator[tuple[str, int, str | None]]:
         for page in self._pages("SELECT number, key, label FROM items", collection):
             for number, key, label in page:
