@@ -181,6 +181,14 @@ def test_search_options(teas: Client) -> None:
     assert teas.search("tea-0", use_feedback=False)["matches"]
 
 
+def test_find(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._BATCH_SIZE", 2)
+    teas.patch(KEYS[:5], payloads=[{"title": "First flush"}] * 5)
+    assert [one["key"] for one in teas.find("flu fir")] == KEYS[:5]
+    assert [one["key"] for one in teas.find("flush", "black", filter={"field": "at", "gt": 1})] == ["tea-3"]
+    assert list(teas.find("missing")) == []
+
+
 def test_search_with_a_filter(teas: Client) -> None:
     found = teas.search("tea-0", filter={"field": "at", "in": [3, 4, 99]})["matches"]
     assert {one["key"] for one in found} == {"tea-3", "tea-4"}

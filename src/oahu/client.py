@@ -253,6 +253,31 @@ class Client:
         """Yield all items, or only the items with this label, in the order in which they were added."""
         return self._pages("/items", "items", {} if label is None else {"label": label})
 
+    def find(
+        self,
+        text: str | None = None,
+        label: str | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field in the HTTP API
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the items that match all given conditions, in the order in which they were added.
+
+        Parameters
+        ----------
+        text : str, optional
+            Beginnings of words in the key, the label or the payload, such as ``"gyo sup"``.
+        label : str, optional
+            Label of the items.
+        filter : mapping, optional
+            Conditions on payload fields, as in `search`.
+        """
+        position: int | None = 0
+        while position is not None:
+            body = {"text": text, "label": label, "filter": filter, "after": position, "limit": _BATCH_SIZE}
+            page = self._request("POST", self._path("/items/find"), body, repeatable=True)
+            yield from page["items"]
+            position = page["next"]
+
     def delete_items(self, keys: Sequence[str]) -> None:
         """Delete items. If one item cannot be deleted, no item is deleted."""
         _check_list(keys, "keys")

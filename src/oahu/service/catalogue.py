@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -13,13 +14,16 @@ from numpy.typing import NDArray
 
 from oahu.service.errors import InvalidRequestError, NotFoundError
 from oahu.service.feature_store import FeatureStore
+from oahu.service.filters import Filter
 from oahu.service.payload_index import PayloadIndex
 from oahu.service.payloads import check_payload, merge_patch
 from oahu.service.records import AddedItem, CatalogueChange, CatalogueItem, CollectionConfig, ItemPatch, NewItem
 from oahu.service.store import Store, StoreReader, Transaction
+from oahu.service.word_search import ascii_fragments, has_words, words_of
 
 __all__ = ["Catalogue"]
 
+_FIND_PAGE: Final = 200  # items per read of `find`
 _MAX_NORM: Final = 1e9  # Euclidean norm of the features of an item
 
 
@@ -219,6 +223,39 @@ class Catalogue:
         contains only items with this label.
         """
         return self._store.items(self._collection, after, limit, label)
+
+    def find(
+        self,
+        after: int,
+        limit: int,
+        label: str | None = None,
+        text: str | None = None,
+        filter_: Filter | None = None,
+    ) -> list[CatalogueItem]:
+        """Return one page of the items that match a label, a text and a filter, as `page` does.
+
+        An item matches a text if each word of the text is the beginning of a word in the item's key, label or
+        payload.
+        """
+        words = [] if text is None else words_of(text)
+        if filter_ is None:
+            items = self._scan(after, label, ascii_fragments(words))
+        else:
+            items = self._select(after, self.payload_index.matching(filter_))
+        matching = (item for item in items if label in (None, item.label) and (not words or has_words(item, words)))
+        return list(islice(matching, limit))
+
+    def _scan(self, after: int, label: str | None, texts: Sequence[str]) -> Iterator[CatalogueItem]:
+        """Yield the items with a label that contain each of the given texts."""
+        while page := self._store.items_with_texts(self._collection, after, _FIND_PAGE, label, texts):
+            yield from page
+            after = page[-1].number
+
+    def _select(self, after: int, numbers: set[int]) -> Iterator[CatalogueItem]:
+        """Yield the items with the given item numbers above ``after``."""
+        later = sorted(number for number in numbers if number > after)
+        for start in range(0, len(later), _FIND_PAGE):
+            yield from self._store.items_by_number(self._collection, later[start : start + _FIND_PAGE])
 
     def all_items(self) -> tuple[list[int], list[str | None]]:
         """Return the item numbers and labels of all items, in the order in which the items were added."""

@@ -47,6 +47,7 @@ from oahu.service.query_engine import ClassificationResult, ComparisonResult, Qu
 from oahu.service.records import (
     Calibration,
     CatalogueChange,
+    CatalogueItem,
     FeedbackRecord,
     ItemPatch,
     NewItem,
@@ -260,6 +261,18 @@ class Collection:
         return self._change_log(lambda transaction: self.feedback_log.replace_model(transaction, data))
 
     # -- queries -----------------------------------------------------------------------------------------
+
+    def find(
+        self,
+        text: str | None,
+        label: str | None = None,
+        filter_: Filter | None = None,
+        after: int = 0,
+        limit: int = 20,
+    ) -> list[CatalogueItem]:
+        """Return one page of the items that match a text, a label and a filter. See `Catalogue.find`."""
+        self.queries.apply_changes()
+        return self.catalogue.find(after, limit, label, text, filter_)
 
     def search(
         self,

@@ -34,6 +34,7 @@ NEEDED_ROLES = {
     ("PUT", f"{N}/items"): "admin",
     ("PATCH", f"{N}/items"): "admin",
     ("POST", f"{N}/items/delete"): "admin",
+    ("POST", f"{N}/items/find"): "read",
     ("GET", f"{N}/items/{{key:path}}"): "read",
     ("GET", f"{N}/thumbnails/{{key:path}}"): "read",
     ("GET", f"{N}/feedback"): "read",

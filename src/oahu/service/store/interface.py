@@ -96,6 +96,19 @@ class StoreReader(Protocol):
         """Return items with an item number above ``after``, ordered by item number."""
         ...
 
+    def items_with_texts(
+        self, collection: int, after: int, limit: int, label: str | None, texts: Sequence[str]
+    ) -> list[CatalogueItem]:
+        """Return items as `items` does, but only items whose key, label or payload contain each of the texts.
+
+        The texts consist of ASCII letters and digits. Their case is ignored. Payloads are searched as JSON.
+        """
+        ...
+
+    def items_by_number(self, collection: int, numbers: Sequence[int]) -> list[CatalogueItem]:
+        """Return the items with these item numbers, ordered by item number. Missing items are left out."""
+        ...
+
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
         """Return a dictionary of the items with these keys. Missing keys are left out."""
         ...

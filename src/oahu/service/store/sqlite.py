@@ -190,6 +190,25 @@ class _Reader(ABC):
             *(collection, after, label, label, limit),
         )
 
+    def items_with_texts(
+        self, collection: int, after: int, limit: int, label: str | None, texts: Sequence[str]
+    ) -> list[CatalogueItem]:
+        condition = " AND (key LIKE ? OR label LIKE ? OR payload LIKE ?)"
+        patterns = [f"%{text}%" for text in texts for _ in range(3)]
+        return self._items(
+            f"collection = ? AND number > ? AND (? IS NULL OR label = ?){condition * len(texts)}"
+            " ORDER BY number LIMIT ?",
+            *(collection, after, label, label, *patterns, limit),
+        )
+
+    def items_by_number(self, collection: int, numbers: Sequence[int]) -> list[CatalogueItem]:
+        found = []
+        for chunk in _chunks(sorted(numbers), _MAX_PARAMETERS):
+            marks = ",".join("?" * len(chunk))
+            where = f"collection = ? AND number IN ({marks}) ORDER BY number"
+            found += self._items(where, collection, *chunk)
+        return found
+
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
         found = {}
         for chunk in _chunks(keys, _MAX_PARAMETERS):
@@ -482,8 +501,8 @@ class SQLiteStore(_Reader):
         return reader
 
 
-def _chunks(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
-    return (keys[start : start + count] for start in range(0, len(keys), count))
+def _chunks(values: Sequence[T], count: int) -> Iterator[Sequence[T]]:
+    return (values[start : start + count] for start in range(0, len(values), count))
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:

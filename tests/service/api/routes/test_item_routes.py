@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import struct
 from typing import Any
 from urllib.parse import quote
@@ -362,3 +363,104 @@ def test_patches_and_their_receipts_survive_a_restart(start_server: Any) -> None
     server = start_server()
     assert server.request("GET", f"{path}/items/i0")["payload"] == {"at": 0, "new": True}
     assert patch(server, path, {"key": "i0", "payload": {"new": True}}, Idempotency_Key="k")["replayed"]
+
+
+# -- find ----------------------------------------------------------------------------------------------------
+
+TEAS: dict[str, tuple[str | None, dict[str, Any] | None]] = {
+    "sencha": ("green", {"title": "Sencha Superior", "notes": ["Fresh grass", {"more": "Grüner Tee"}], "price": 5}),
+    "gyokuro-2": ("green", {"title": "Gyokuro Supreme", "price": 9}),
+    "assam_01": ("Black tea", {"title": 'The "Assam"\nblend', "superior": "no text of this"}),
+    "Ωmega": (None, {"title": "Äpfel, ÎLE de thé", "code": 2024}),
+    "plain": (None, None),
+}
+
+
+@pytest.fixture(scope="module")
+def teas(server: Any) -> str:
+    found: str = server.new_collection(n=0)
+    put(server, found, *(item(key, label=label, payload=payload) for key, (label, payload) in TEAS.items()))
+    return found
+
+
+def find(server: Any, path: str, status: int = 200, **body: Any) -> Any:
+    return server.request("POST", f"{path}/items/find", status, json=body)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("sup", ["sencha", "gyokuro-2"]),
+        ("SUPER", ["sencha"]),
+        ("sup gyo", ["gyokuro-2"]),
+        ("gyokuro-", ["gyokuro-2"]),
+        ("perior", []),
+        ("gras", ["sencha"]),
+        ("grün", ["sencha"]),
+        ("GRÜ", ["sencha"]),
+        ("tee", ["sencha"]),
+        ("blend assam", ["assam_01"]),
+        ("black", ["assam_01"]),
+        ("assam_0", ["assam_01"]),
+        ("assam_1", []),
+        ("äpf", ["Ωmega"]),
+        ("île", ["Ωmega"]),
+        ("ω", ["Ωmega"]),
+        ("2", ["gyokuro-2"]),
+        ("more", []),
+        ("plain", ["plain"]),
+        ("%", None),
+        ("nothing", []),
+    ],
+)
+def test_find_items_by_the_beginnings_of_words(server: Any, teas: str, text: str, keys: list[str] | None) -> None:
+    if keys is None:
+        assert find(server, teas, 422, text=text)["detail"] == "text must contain a letter or a digit."
+    else:
+        assert [one["key"] for one in find(server, teas, text=text)["items"]] == keys
+
+
+def test_find_items_by_several_conditions(server: Any, teas: str) -> None:
+    cheap = {"field": "price", "lt": 6}
+    found = find(server, teas, text="sup", label="green", filter=cheap)
+    expected = {"key": "sencha", "label": "green", "payload": TEAS["sencha"][1], "has_thumbnail": False}
+    assert found == {"items": [expected], "next": None}
+    assert [one["key"] for one in find(server, teas, filter={"not": cheap}, label="green")["items"]] == [
+        "gyokuro-2"
+    ]
+    assert len(find(server, teas)["items"]) == 5
+    assert find(server, teas, 422, filter={"field": "price"})["detail"].startswith("body/filter: expected")
+
+
+@pytest.mark.parametrize("conditions", [{"text": "many"}, {"filter": {"field": "at", "gte": 0}}])
+def test_found_items_are_returned_in_pages(server: Any, conditions: dict[str, Any]) -> None:
+    path = server.new_collection(n=0)
+    put(server, path, *(item(f"k{at}", payload={"at": at % 3 - 1, "text": "so many"}) for at in range(500)))
+    seen, after, wanted = [], 0, [f"k{at}" for at in range(500) if "text" in conditions or at % 3]
+    while after is not None:
+        page = find(server, path, after=after, limit=170, **conditions)
+        seen += [one["key"] for one in page["items"]]
+        after = page["next"]
+    assert seen == wanted
+
+
+@given(
+    texts=st.lists(st.text('abABäÄß_9 -"\\%\u0130\u212a', max_size=8), min_size=1, max_size=6),
+    wanted=st.text("abABäÄ_9 ", min_size=1, max_size=4),
+)
+@settings(max_examples=60, deadline=None)
+def test_find_agrees_with_a_direct_comparison(server: Any, path: str, texts: list[str], wanted: str) -> None:
+    stored = [one["key"] for one in server.request("GET", f"{path}/items", params={"limit": 1000})["items"]]
+    if stored:
+        server.request("POST", f"{path}/items/delete", json={"keys": stored})
+    put(server, path, *(item(f"{at}", payload={"field": [text]}) for at, text in enumerate(texts)))
+    words = re.findall(r"\w+", wanted.lower())
+    if not words:
+        find(server, path, 422, text=wanted)
+        return
+    expected = [
+        f"{at}"
+        for at, text in enumerate(texts)
+        if all(re.search(rf"(?<!\w){word}", f"{text} {at}", re.IGNORECASE) for word in words)
+    ]
+    assert [one["key"] for one in find(server, path, text=wanted)["items"]] == expected

@@ -12,9 +12,10 @@ from fastapi import Query, Request, Response
 
 from oahu.service.api.access import CollectionForAdmin, CollectionForReading
 from oahu.service.api.routes.feedback_routes import IdempotencyKey
-from oahu.service.api.routing import check_batch_size, new_router, wait_for
+from oahu.service.api.routing import check_batch_size, new_router, run_search, wait_for
 from oahu.service.api.schemas.common_schemas import CollectionName, Label
 from oahu.service.api.schemas.item_schemas import (
+    FindItems,
     ItemChange,
     ItemChanges,
     ItemKeys,
@@ -141,6 +142,19 @@ def list_items(
 
 def _item_response(item: CatalogueItem) -> ItemResponse:
     return ItemResponse(key=item.key, label=item.label, payload=item.payload, has_thumbnail=item.has_thumbnail)
+
+
+@router.post("/{name}/items/find", response_model_exclude_unset=True)
+async def find_items(
+    request: Request, name: CollectionName, collection: CollectionForReading, body: FindItems
+) -> ItemPage:
+    """Return one page of the items with the given words, label and payload fields, in the order of addition."""
+    filter_ = None if body.filter is None else body.filter.to_filter()
+    items = await run_search(
+        request, lambda: collection.find(body.text, body.label, filter_, body.after, body.limit)
+    )
+    next_ = items[-1].number if len(items) == body.limit else None
+    return ItemPage(items=[_item_response(item) for item in items], next=next_)
 
 
 @router.post("/{name}/items/delete")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field, JsonValue, model_validator
+from pydantic import BaseModel, Field, JsonValue, StringConstraints, model_validator
 
 from oahu.service.api.schemas.common_schemas import (
     STOP_AT_FIRST_ERROR,
@@ -14,8 +14,10 @@ from oahu.service.api.schemas.common_schemas import (
     RequestModel,
     Vector,
 )
+from oahu.service.api.schemas.filter_schemas import PayloadFilter
 
 __all__ = [
+    "FindItems",
     "ItemChange",
     "ItemChanges",
     "ItemKeys",
@@ -91,6 +93,23 @@ class ItemKeys(RequestModel):
     """Keys of items."""
 
     keys: Annotated[list[ItemKey], STOP_AT_FIRST_ERROR] = Field(min_length=1)
+
+
+class FindItems(RequestModel):
+    """Conditions on items. Items must meet all given conditions."""
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        None,
+        description=(
+            "Beginnings of words. Each must be the beginning of a word in the key, the label or a text of the "
+            "payload. Upper and lower case are the same."
+        ),
+        examples=["gyo sup"],
+    )
+    label: Label | None = Field(None, description="Only return items with this label.")
+    filter: PayloadFilter | None = None
+    after: int = Field(0, ge=0, le=2**62, description="The ``next`` value of the previous page.")
+    limit: int = Field(20, ge=1, le=1_000, description="Maximum number of items in the page.")
 
 
 class ItemsStored(BaseModel):
