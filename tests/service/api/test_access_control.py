@@ -25,6 +25,7 @@ NEEDED_ROLES = {
     ("GET", "/readyz"): None,
     ("GET", "/v1/openapi.json"): None,
     ("HEAD", "/v1/openapi.json"): None,
+    ("GET", "/v1/docs"): None,
     ("GET", "/metrics"): "read",
     ("GET", C): "read",
     ("POST", C): "admin",

@@ -61,7 +61,7 @@ class ItemChange(RequestModel):
             "A JSON merge patch (RFC 7396) of the payload: fields replace the fields with the same names, objects "
             "are merged, and null removes a field. Null in place of an object removes the payload."
         ),
-        examples=[{"price": 12.5, "discount": None}],
+        examples=[{"price": 12.5}],
     )
     thumbnail: Base64 | None = Field(
         None, description="The new thumbnail, as when an item is added. Null removes the thumbnail."
@@ -92,7 +92,7 @@ class ItemsChanged(BaseModel):
 class ItemKeys(RequestModel):
     """Keys of items."""
 
-    keys: Annotated[list[ItemKey], STOP_AT_FIRST_ERROR] = Field(min_length=1)
+    keys: Annotated[list[ItemKey], STOP_AT_FIRST_ERROR] = Field(min_length=1, examples=[["sencha", "assam"]])
 
 
 class FindItems(RequestModel):

@@ -55,7 +55,7 @@ class MetricResponse(BaseModel):
 class ItemByKey(RequestModel):
     """An item of the collection."""
 
-    key: ItemKey
+    key: ItemKey = Field(examples=["sencha"])
 
 
 class ItemByVector(RequestModel):
@@ -87,7 +87,7 @@ class _SearchOptions(RequestModel):
 class SearchByKey(_SearchOptions):
     """Search for the items that are most similar to an item of the collection. The item itself is not returned."""
 
-    key: ItemKey
+    key: ItemKey = Field(examples=["sencha"])
 
 
 class SearchByVector(_SearchOptions):
@@ -208,7 +208,7 @@ class _ClassifyOptions(RequestModel):
 class ClassifyByKey(_ClassifyOptions):
     """Predict the label of an item of the collection from the other items."""
 
-    key: ItemKey
+    key: ItemKey = Field(examples=["sencha"])
 
 
 class ClassifyByVector(_ClassifyOptions):
