@@ -125,6 +125,12 @@ def test_the_index_finds_exactly_the_matching_items(payloads: list[Any], filters
         assert index.matching(parsed(condition)) == {n for n, one in stored.items() if holds(condition, one)}
 
 
+def test_a_dot_with_a_backslash_belongs_to_a_name() -> None:
+    index = PayloadIndex(lambda: iter([(1, {"a.b": {"c": 1}}), (2, {"a": {"b": {"c": 1}}})]))
+    assert index.matching(parsed({"field": r"a\.b.c", "equals": 1})) == {1}
+    assert index.matching(parsed({"field": "a.b.c", "equals": 1})) == {2}
+
+
 def test_changes_while_an_index_is_built_are_not_lost() -> None:
     stored: dict[int, Any] = {1: {"a": 1}, 2: {"a": 1}, 3: {"a": 1}}
 

@@ -362,14 +362,20 @@ class QueryEngine:
 
         The parameters are the fields of `SearchQuery`.
         """
-        return self.search_many([SearchQuery(query, k, label, use_feedback, filter_)])[0]
+        search = SearchQuery(query, k, label, use_feedback, filter_)
+        return self._search_all([search], [self._resolve(query)])[0]
 
     def search_many(self, searches: Sequence[SearchQuery]) -> list[SearchResult]:
         """Return the results of several searches. All searches use the same metric.
 
         If an item does not exist, the error contains the index of the search as ``at``.
         """
-        resolved = [self._resolve_at(at, search.query) for at, search in enumerate(searches)]
+        return self._search_all(searches, [self._resolve_at(at, one.query) for at, one in enumerate(searches)])
+
+    def _search_all(
+        self, searches: Sequence[SearchQuery], resolved: Sequence[tuple[NDArray[Any], int | None]]
+    ) -> list[SearchResult]:
+        """Return the results of searches, given the features and the item number of each query."""
         fresh_metric, selections = cache(self._request_fresh_metric()), dict[str, _Selection]()
         with self._answering():
             self.apply_changes()
@@ -426,7 +432,7 @@ class QueryEngine:
         try:
             return self._resolve(query)
         except NotFoundError as error:
-            raise NotFoundError(str(error), **{**error.more, "at": at}) from error
+            raise NotFoundError(f"searches/{at}: {error}", **{**error.more, "at": at}) from error
 
     def _request_fresh_metric(self) -> Callable[[], PublishedMetric]:
         """Request a metric that has learned all earlier feedback. Return a function that waits for this metric."""

@@ -185,6 +185,8 @@ def test_a_batch_with_an_invalid_search_is_rejected_with_its_index(server: Any) 
     good = {"key": "i0"}
     missing = post(server, path, "search/batch", 404, searches=[good, {"key": "missing"}])
     assert (missing["key"], missing["at"]) == ("missing", 1)
+    assert missing["detail"].startswith("searches/1: There is no item 'missing' in ")
+    assert "at" not in post(server, path, "search", 404, key="missing")
     short = post(server, path, "search/batch", 422, searches=[good, {"vector": [1]}])
     assert short["detail"] == "searches/1/vector must have 4 numbers. Got 1 instead."
     large = post(server, path, "search/batch", 422, searches=[good, {"key": "i0", "k": 1_001}])

@@ -54,8 +54,7 @@ async def search(
 
 
 def _search(collection: Collection, body: SearchByKey | SearchByVector) -> SearchResponse:
-    found = collection.queries.search_many([_search_query(collection, body)])[0]
-    return _search_response(collection, body, found)
+    return _search_response(collection, body, collection.search(*_search_query(collection, body)))
 
 
 @router.post("/{name}/search/batch")

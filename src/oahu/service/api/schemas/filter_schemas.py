@@ -65,7 +65,7 @@ class FieldCondition(RequestModel):
     field: Annotated[str, AfterValidator(_field_name)] = Field(
         min_length=1,
         max_length=512,
-        description="Name of the field. A dot leads into an object. Write a dot in a name as '\\\\.'.",
+        description="Name of the field. A dot leads into an object. In JSON, write a dot in a name as '\\\\.'.",
         examples=["size.width"],
     )
     equals: _Scalar = Field(None, description="The value is this text, number, true or false.")
