@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -273,6 +274,39 @@ def test_filters_follow_changes_of_items_and_restarts(open_service: Callable[...
     assert found(collection) == {"i2", "i5"}
     service.close()
     assert found(open_service().collection("things")) == {"i2", "i5"}
+
+
+def test_a_filter_sees_every_change_that_was_stored_before(open_service: Callable[..., Service]) -> None:
+    """Also while other threads use filters on new fields, so that payloads are read during the changes."""
+    collection = open_service().create(CollectionConfig("things", 4, "Euclidean"))
+    collection.put_items([NewItem(f"i{at}", ROWS[at].tobytes()) for at in range(20)]).result()
+    stop, errors = Event(), list[BaseException]()
+
+    def use_new_fields(thread: int) -> None:
+        at = 0
+        try:
+            while not stop.is_set():
+                collection.search(ROWS[0], 3, filter_=parsed({"field": f"{thread}-{at}", "exists": False}))
+                at += 1
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [Thread(target=use_new_fields, args=(thread,)) for thread in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for at in range(200):
+            key, row = f"i{at % 20}", at % 20 if at % 3 else at % 200
+            collection.put_items([NewItem(key, ROWS[row].tobytes(), None, {"count": at})]).result()
+            found = collection.search(ROWS[0], 3, filter_=parsed({"field": "count", "equals": at})).matches
+            assert [one.key for one in found] == [key]
+            older = collection.search(ROWS[0], 20, filter_=parsed({"field": "count", "lt": at})).matches
+            assert len(older) == min(at, 19)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert errors == []
 
 
 def test_an_item_that_was_added_and_removed_at_once_matches_no_filter(make_collection: Any) -> None:
