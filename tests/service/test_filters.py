@@ -66,21 +66,25 @@ TESTS: dict[str, Callable[[Any, Any], bool]] = {
 
 # Few names and values, so that filters often match some items.
 NAMES = st.sampled_from(["a", "b", "c"])
-SCALARS = st.sampled_from([0, 1, 1.0, -2.5, 3, True, False, "", "x", "xy", "ä", "1"])
+SCALARS = st.sampled_from([True, 1, False, 0, 1.0, -2.5, "", "x", "ä", "1"])
 VALUES = st.recursive(
     SCALARS | st.none(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=2),
     max_leaves=5,
 )
-PAYLOADS = st.none() | st.dictionaries(NAMES, VALUES, max_size=3)
+FLAT = st.dictionaries(NAMES, SCALARS, min_size=1, max_size=3)
+PAYLOADS = FLAT | st.dictionaries(NAMES, VALUES, max_size=3) | st.none()
 LIMITS = st.sampled_from([0, 1, 1.5, -3, "", "x", "y"])
-FIELDS = st.lists(NAMES, min_size=1, max_size=3).map(".".join)
+FIELDS = NAMES | st.lists(NAMES, min_size=1, max_size=3).map(".".join)
 
 
 @st.composite
 def conditions(draw: st.DrawFn) -> dict[str, Any]:
     field = draw(FIELDS)
-    if draw(st.booleans()):
+    form = draw(st.sampled_from(["equals", "exists", "tests"]))
+    if form == "equals":
+        return {"field": field, "equals": draw(SCALARS)}
+    if form == "exists":
         return {"field": field, "exists": draw(st.booleans())}
     tests = {"equals": SCALARS, "in": st.lists(SCALARS, min_size=1, max_size=3)}
     tests |= dict.fromkeys(["gt", "gte", "lt", "lte"], LIMITS)
@@ -124,6 +128,24 @@ def test_the_index_finds_exactly_the_matching_items(payloads: list[Any], filters
         index.apply(change)
     for condition in filters:
         assert index.matching(parsed(condition)) == {n for n, one in stored.items() if holds(condition, one)}
+
+
+@pytest.mark.parametrize(
+    ("condition", "numbers"),
+    [
+        ({"equals": 1}, {1, 2}),
+        ({"equals": True}, {3}),
+        ({"in": [True, "1"]}, {3, 4}),
+        ({"gte": 0}, {1, 2, 5}),
+        ({"gte": ""}, {4}),
+        ({"equals": True, "gte": 0}, set()),
+        ({"equals": 0}, {5}),
+    ],
+)
+def test_values_of_different_types_differ(condition: dict[str, Any], numbers: set[int]) -> None:
+    values = [1, 1.0, True, "1", [0, False]]
+    index = PayloadIndex(lambda: iter((at, {"a": value}) for at, value in enumerate(values, 1)))
+    assert index.matching(parsed({"field": "a", **condition})) == numbers
 
 
 def test_a_dot_with_a_backslash_belongs_to_a_name() -> None:
