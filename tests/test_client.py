@@ -77,6 +77,28 @@ def test_put_list_and_delete_items(teas: Client) -> None:
     assert teas.describe()["items"] == 28
 
 
+def test_patch_changes_only_the_given_fields(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._BATCH_SIZE", 2)
+    before = teas.item("tea-1", vector=True)
+    assert teas.patch(KEYS[:3], payloads=[{"price": at} for at in range(3)]) == 3
+    assert teas.item("tea-1", vector=True) == before | {"payload": {"at": 1, "price": 1}}
+    teas.patch(["tea-1"], [ROWS[9]], payloads=[{"price": None}], labels=[None])
+    assert teas.item("tea-1", vector=True) == before | {"vector": ROWS[9].tolist(), "label": None}
+
+
+def test_a_repeated_patch_of_several_batches_changes_nothing(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._BATCH_SIZE", 2)
+    teas.patch(KEYS[:3], labels=["a"] * 3, idempotency_key="k")
+    teas.patch(KEYS[:3], labels=["b"] * 3)
+    teas.patch(KEYS[:3], labels=["a"] * 3, idempotency_key="k")
+    assert [one["label"] for one in list(teas.items())[:3]] == ["b"] * 3
+
+
+def test_patch_needs_a_change(teas: Client) -> None:
+    with pytest.raises(InvalidInputError, match="needs 'vectors', 'labels', 'payloads' or 'thumbnails'"):
+        teas.patch(KEYS)
+
+
 def test_put_splits_items_into_batches(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oahu.client._BATCH_SIZE", 7)
     assert teas.put([f"more-{at}" for at in range(20)], np.ones((20, 5))) == 20
@@ -216,6 +238,29 @@ def test_search_options(teas: Client) -> None:
     assert teas.search("tea-0", use_feedback=False)["matches"]
 
 
+def test_find(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._BATCH_SIZE", 2)
+    teas.patch(KEYS[:5], payloads=[{"title": "First flush"}] * 5)
+    assert [one["key"] for one in teas.find("flu fir")] == KEYS[:5]
+    assert [one["key"] for one in teas.find("flush", "black", filter={"field": "at", "gt": 1})] == ["tea-3"]
+    assert list(teas.find("missing")) == []
+
+
+def test_search_with_a_filter(teas: Client) -> None:
+    found = teas.search("tea-0", filter={"field": "at", "in": [3, 4, 99]})["matches"]
+    assert {one["key"] for one in found} == {"tea-3", "tea-4"}
+
+
+def test_search_many_equals_single_searches(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._SEARCHES", 2)
+    queries = ["tea-0", ROWS[3], "tea-7", ROWS[4].tolist(), "tea-9"]
+    options: dict[str, Any] = {"k": 4, "label": "black", "filter": {"field": "at", "gt": 5}}
+    found = [one["matches"] for one in teas.search_many(queries, **options)]
+    assert found == [teas.search(query, **options)["matches"] for query in queries]
+    assert [one["matches"][0]["key"] for one in teas.search_many(ROWS[:3], k=1)] == KEYS[:3]
+    assert teas.search_many([]) == []
+
+
 def test_calibrate_and_compare(teas: Client) -> None:
     near = [one["key"] for one in teas.search("tea-0", k=29)["matches"]]
     pairs = [Pair("tea-0", near[0], True), Pair("tea-0", near[-1], False)]
@@ -244,6 +289,48 @@ def test_restore(teas: Client) -> None:
     teas.feedback([Triplet("tea-3", "tea-5", "tea-4"), Triplet("tea-6", "tea-8", "tea-7")])
     assert teas.restore(1) == 3
     assert teas.search("tea-0")["constraints"] == 1
+
+
+def test_a_download_after_a_restore_is_the_restored_model(teas: Client, tmp_path: Path) -> None:
+    teas.feedback([Triplet("tea-3", "tea-5", "tea-4")])
+    before = teas.download(tmp_path / "before").read_bytes()
+    teas.feedback([Triplet("tea-6", "tea-8", "tea-7"), Triplet("tea-0", "tea-2", "tea-1")])
+    assert teas.download(tmp_path / "after").read_bytes() != before
+    teas.restore(1)
+    assert teas.download(tmp_path / "restored").read_bytes() == before
+
+
+def test_wait_returns_when_all_feedback_is_learned(teas: Client) -> None:
+    for at in range(3):
+        seq = teas.feedback([Triplet("tea-3", f"tea-{at * 2 + 5}", "tea-4")])["last_seq"]
+        assert teas.wait()["metric_version"] >= seq
+    teas.undo(1)
+    state = teas.wait()
+    assert (state["metric_version"], state["feedback"], state["constraints"], state["pending_feedback"]) == (
+        4,
+        2,
+        2,
+        0,
+    )
+
+
+def test_wait_ends_with_an_error_after_the_timeout_or_a_failure() -> None:
+    state = {"last_seq": 7, "metric_version": 3, "learner_error": None}
+    behind = FailingService(response=httpx.Response(200, json=state)).client()
+    with pytest.raises(TimeoutError, match=r"has version 3, and the newest log entry is 7") as error:
+        behind.wait(timeout=0.05)
+    assert isinstance(error.value, oahu.ServiceTimeoutError)
+    failed = FailingService(response=httpx.Response(200, json=state | {"learner_error": "boom"})).client()
+    with pytest.raises(ServiceRequestError, match="has failed \\(boom\\)"):
+        failed.wait()
+
+
+def test_describe_counts_items_and_feedback(teas: Client) -> None:
+    teas.feedback([Pair("tea-0", "tea-2", True), Pair("tea-0", "tea-4", True)])
+    teas.undo(1)
+    teas.delete_items(["tea-9"])
+    state = teas.describe()
+    assert (state["items"], state["feedback"], state["last_seq"]) == (29, 1, 3)
 
 
 def test_events(teas: Client) -> None:
@@ -301,6 +388,42 @@ def test_feedback_needs_constraints_or_a_click(teas: Client) -> None:
             teas.feedback(**given)
 
 
+SLIPS: dict[str, tuple[Callable[[Client], Any], str]] = {
+    "delete one key": (
+        lambda c: c.delete_items("tea-1"),
+        r"'keys' must be a list. Got one text instead. Write \['tea-1'\]",
+    ),
+    "put one key": (lambda c: c.put("tea", ROWS[:3]), r"'keys' must be a list"),
+    "put one label": (lambda c: c.put(["a", "b"], ROWS[:2], labels="ab"), r"'labels' must be a list"),
+    "put one payload": (
+        lambda c: c.put(["a"], ROWS[:1], payloads={"a": 1}),
+        r"'payloads' must be a list. Got one dict",
+    ),
+    "patch one key": (lambda c: c.patch("tea-1", labels=["x"] * 5), r"'keys' must be a list"),
+    "one positive": (lambda c: c.feedback(query="tea-0", positive="tea-1"), r"'positive' must be a list"),
+    "one negative": (lambda c: c.feedback(query="tea-0", negative="tea-1"), r"'negative' must be a list"),
+    "one constraint": (
+        lambda c: c.feedback(Pair("tea-0", "tea-1", True)),
+        r"'constraints' must be a list. Got one Pair",
+    ),
+    "one mapping": (lambda c: c.feedback({"query": "tea-0"}), r"'constraints' must be a list. Got one dict"),
+    "one pair": (lambda c: c.calibrate(Pair("tea-0", "tea-1", True), target="eer"), r"'pairs' must be a list"),
+    "search many keys": (lambda c: c.search(["tea-0", "tea-1"]), r"the key of one item .* use search_many"),
+    "search many vectors": (lambda c: c.search(ROWS[:2]), r"Got shape \(2, 5\) instead. .* use search_many"),
+    "search many, one key": (lambda c: c.search_many("tea-0"), r"'queries' must be a list"),
+}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_natural_slips_get_helpful_messages(teas: Client, name: str) -> None:
+    call, message = SLIPS[name]
+    before = teas.describe()
+    with pytest.raises(InvalidInputError, match=message):
+        call(teas)
+    after = teas.describe()
+    assert (after["items"], after["last_seq"]) == (before["items"], before["last_seq"])
+
+
 # -- retries -------------------------------------------------------------------------------------------------
 
 
@@ -340,6 +463,7 @@ def error_response(status: int = 503, **headers: str) -> httpx.Response:
 CALLS: dict[str, Callable[[Client], Any]] = {
     "feedback": lambda client: client.feedback(query="a", positive=["b"]),
     "put": lambda client: client.put(["a"], [[1.0]]),
+    "patch": lambda client: client.patch(["a"], labels=["b"]),
     "delete_items": lambda client: client.delete_items(["a"]),
     "undo": lambda client: client.undo(1),
     "search": lambda client: client.search("a"),
@@ -351,7 +475,7 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "describe": lambda client: client.describe(),
     "restore": lambda client: client.restore(1),
 }
-REPEATABLE = {"feedback", "put", "search", "compare", "classify", "calibrate", "describe"}
+REPEATABLE = {"feedback", "put", "patch", "search", "compare", "classify", "calibrate", "describe"}
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

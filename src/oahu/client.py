@@ -8,9 +8,10 @@ import math
 import random
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -20,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from oahu.constraints import Click, Pair, Triplet
 from oahu.constraints.single import check_click
-from oahu.exceptions import InvalidInputError, ServiceRequestError
+from oahu.exceptions import InvalidInputError, ServiceRequestError, ServiceTimeoutError
 from oahu.io.atomic_files import write_atomically
 
 try:
@@ -32,6 +33,9 @@ __all__ = ["Client"]
 
 _BATCH_SIZE = 1_000  # items or log records per request
 _ITEM_FIELDS = (("anchor", "positive", "negative"), ("first", "second"), ("query",))  # of triplets, pairs, clicks
+_SEARCHES = 200  # searches per request
+_RESULTS = 20_000  # results per request
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5  # seconds between two requests of `Client.wait`
 _RETRY_STATUSES = (429, 503)  # the service accepted nothing, so any request can be repeated
 _MAX_WAIT = 30.0  # seconds before a retry
 _EVENT_TIMEOUT = 60.0  # seconds; the service sends a heartbeat every 15
@@ -126,7 +130,11 @@ class Client:
         return self
 
     def describe(self) -> dict[str, Any]:
-        """Return the configuration and the current state of the collection."""
+        """Return the configuration and the current state of the collection.
+
+        ``items`` in the response is the number of stored items. ``feedback`` is the number of feedback records that
+        are not undone. ``pending_feedback`` is the number of log entries that are not learned yet.
+        """
         found: dict[str, Any] = self._request("GET", self._path())
         return found
 
@@ -142,6 +150,35 @@ class Client:
         """
         found: dict[str, Any] = self._request("PATCH", self._path(), settings, repeatable=True)
         return found
+
+    def wait(self, timeout: float = 60.0) -> dict[str, Any]:
+        """Wait until the service has learned all feedback sent so far. Return the state as `describe` does.
+
+        Undos, restores and uploads are waited for as well. Raise `ServiceTimeoutError` after ``timeout`` seconds.
+        """
+        deadline, pause = monotonic() + timeout, _FIRST_PAUSE
+        state = self.describe()
+        seq = state["last_seq"]
+        while state["metric_version"] < seq:
+            if state["learner_error"] is not None:
+                raise ServiceRequestError(
+                    f"The learner of {self._name!r} has failed ({state['learner_error']}). The feedback is stored. "
+                    "Restart the service to continue learning.",
+                    0,
+                    {},
+                )
+            if monotonic() >= deadline:
+                raise ServiceTimeoutError(
+                    f"{self._name!r} has not learned all feedback in {timeout:g} s: the metric has version "
+                    f"{state['metric_version']}, and the newest log entry is {seq}. The feedback is stored. Wait "
+                    "longer with a larger 'timeout'.",
+                    0,
+                    {},
+                )
+            time.sleep(min(pause, max(0.0, deadline - monotonic())))
+            pause = min(_LONGEST_PAUSE, 2 * pause)
+            state = self.describe()
+        return state
 
     def delete(self) -> None:
         """Delete the collection with its items and feedback."""
@@ -159,7 +196,8 @@ class Client:
     ) -> int:
         """Add items. An item replaces an existing item with the same key. Return the number of items sent.
 
-        Items are sent in batches of 1,000.
+        The whole item is replaced: without ``labels``, the new items have no labels, and so on. To change single
+        fields, use `patch`. Items are sent in batches of 1,000.
 
         Parameters
         ----------
@@ -174,23 +212,46 @@ class Client:
         thumbnails : sequence of bytes or None, optional
             Thumbnails of the items: contents of PNG, JPEG, WebP or GIF files.
         """
-        rows = np.ascontiguousarray(vectors, "<f4")
         columns = {"label": labels, "payload": payloads, "thumbnail": thumbnails}
-        for name, values in [("vector", rows), *columns.items()]:
-            if values is not None and len(values) != len(keys):
-                raise InvalidInputError(
-                    f"There must be one {name} for each of the {len(keys)} keys. Got {len(values)} instead."
-                )
-
-        def item(row: int) -> dict[str, Any]:
-            fields: dict[str, Any] = {name: values[row] for name, values in columns.items() if values is not None}
-            if fields.get("thumbnail") is not None:
-                fields["thumbnail"] = _base64(fields["thumbnail"])
-            return {"key": keys[row], "vector": _base64(rows[row].tobytes()), **fields}
-
+        item = _item_bodies(keys, vectors, columns)
         for start in range(0, len(keys), _BATCH_SIZE):
             batch = range(start, min(len(keys), start + _BATCH_SIZE))
             self._request("PUT", self._path("/items"), {"items": [item(row) for row in batch]}, repeatable=True)
+        return len(keys)
+
+    def patch(
+        self,
+        keys: Sequence[str],
+        vectors: ArrayLike | None = None,
+        labels: Sequence[str | None] | None = None,
+        payloads: Sequence[Mapping[str, Any] | None] | None = None,
+        thumbnails: Sequence[bytes | None] | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> int:
+        """Change single fields of items. Arguments that are not given stay as they are. Return the number of items.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Keys of existing items.
+        vectors, labels, thumbnails : optional
+            New values, as in `put`. None in place of a label or thumbnail removes it.
+        payloads : sequence of mapping or None, optional
+            JSON merge patches (RFC 7396): the fields replace the fields with the same names, objects are merged,
+            and a value of None removes a field. None in place of a mapping removes the payload.
+        idempotency_key : str, optional
+            Key of the request. A second call with the same key changes nothing. By default, a random key is used.
+        """
+        columns = {"label": labels, "payload": payloads, "thumbnail": thumbnails}
+        if vectors is None and all(values is None for values in columns.values()):
+            raise InvalidInputError("Client.patch needs 'vectors', 'labels', 'payloads' or 'thumbnails'.")
+        item = _item_bodies(keys, vectors, columns)
+        request = idempotency_key or uuid.uuid4().hex
+        for start in range(0, len(keys), _BATCH_SIZE):
+            headers = {"Idempotency-Key": f"{request}-{start}" if start else request}
+            body = {"items": [item(row) for row in range(start, min(len(keys), start + _BATCH_SIZE))]}
+            self._request("PATCH", self._path("/items"), body, repeatable=True, headers=headers)
         return len(keys)
 
     def item(self, key: str, *, vector: bool = False) -> dict[str, Any]:
@@ -207,8 +268,34 @@ class Client:
         """Yield all items, or only the items with this label, in the order in which they were added."""
         return self._pages("/items", "items", {} if label is None else {"label": label})
 
+    def find(
+        self,
+        text: str | None = None,
+        label: str | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field in the HTTP API
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the items that match all given conditions, in the order in which they were added.
+
+        Parameters
+        ----------
+        text : str, optional
+            Beginnings of words in the key, the label or the payload, such as ``"gyo sup"``.
+        label : str, optional
+            Label of the items.
+        filter : mapping, optional
+            Conditions on payload fields, as in `search`.
+        """
+        position: int | None = 0
+        while position is not None:
+            body = {"text": text, "label": label, "filter": filter, "after": position, "limit": _BATCH_SIZE}
+            page = self._request("POST", self._path("/items/find"), body, repeatable=True)
+            yield from page["items"]
+            position = page["next"]
+
     def delete_items(self, keys: Sequence[str]) -> None:
         """Delete items. If one item cannot be deleted, no item is deleted."""
+        _check_list(keys, "keys")
         self._request("POST", self._path("/items/delete"), {"keys": list(keys)})
 
     # -- feedback ----------------------------------------------------------------------------------------
@@ -259,6 +346,13 @@ class Client:
             raise InvalidInputError(
                 "Client.feedback needs either 'constraints', or 'query' with 'positive' and 'negative'."
             )
+        for name, marked in (
+            ("positive", positive),
+            ("negative", negative),
+            ("shown", shown),
+            ("constraints", constraints),
+        ):
+            _check_list(marked, name)
         given = list(constraints or ())
         if query is not None:
             given = [Click(query, list(positive), list(negative), list(shown))]
@@ -317,6 +411,7 @@ class Client:
         *,
         payload: bool = False,
         use_feedback: bool = True,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field in the HTTP API
     ) -> dict[str, Any]:
         """Return the items that are most similar to a query. The response lists them as ``matches``, best first.
 
@@ -333,9 +428,42 @@ class Client:
         use_feedback : bool
             Whether to apply stored feedback on the query. If true, items that feedback marks as similar are ranked
             first, and items that feedback marks as dissimilar are ranked last.
+        filter : mapping, optional
+            Conditions on payload fields, for example ``{"field": "price", "lt": 20}``. The service guide lists all
+            conditions.
         """
-        body = {**_item_reference(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
+        options = {"k": k, "label": label, "payload": payload, "use_feedback": use_feedback, "filter": filter}
+        body = {**_item_reference(query), **options}
         found: dict[str, Any] = self._request("POST", self._path("/search"), body, repeatable=True)
+        return found
+
+    def search_many(
+        self,
+        queries: Sequence[str | ArrayLike],
+        k: int = 10,
+        label: str | None = None,
+        *,
+        payload: bool = False,
+        use_feedback: bool = True,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field in the HTTP API
+    ) -> list[dict[str, Any]]:
+        """Return the result of `search` for each query. Queries are sent in batches.
+
+        Parameters
+        ----------
+        queries : sequence of str or array-like, or array-like of shape (n_queries, dimension)
+            Keys of items in the collection, or features of any items. Keys and features can be mixed.
+        k, label, payload, use_feedback, filter
+            As in `search`, for all queries.
+        """
+        _check_list(queries, "queries")
+        options = {"k": k, "label": label, "payload": payload, "use_feedback": use_feedback, "filter": filter}
+        searches = [{**_item_reference(query), **options} for query in queries]
+        size = max(1, min(_SEARCHES, _RESULTS // max(1, k)))
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(searches), size):
+            body = {"searches": searches[start : start + size]}
+            found += self._request("POST", self._path("/search/batch"), body, repeatable=True)["results"]
         return found
 
     def compare(self, first: str | ArrayLike, second: str | ArrayLike) -> dict[str, Any]:
@@ -357,6 +485,7 @@ class Client:
             Calibration target: either ``target`` ("accuracy", "f1" or "eer"), or ``target_far`` and optionally
             ``target_frr``.
         """
+        _check_list(pairs, "pairs")
         body = {"pairs": [_as_dict(pair) for pair in pairs], **target}
         response: dict[str, Any] = self._request("POST", self._path("/calibrate"), body, repeatable=True)
         return response
@@ -380,8 +509,13 @@ class Client:
         found: dict[str, Any] = self._request("GET", self._path("/history"))
         return found
 
-    def download(self, path: str | Path) -> Path:
-        """Write the learner to a model file, which `oahu.load` can read. Return the path."""
+    def download(self, path: str | Path, timeout: float = 600.0) -> Path:
+        """Write the learner to a model file, which `oahu.load` can read. Return the path.
+
+        The learner has learned all feedback sent so far. After `restore`, it is the restored learner. Raise
+        `ServiceTimeoutError` if learning takes longer than ``timeout`` seconds.
+        """
+        self.wait(timeout)
         write_atomically(path, self._send("GET", self._path("/model")).content)
         return Path(path)
 
@@ -498,7 +632,51 @@ def _item_reference(item: str | ArrayLike) -> dict[str, Any]:
     """Return the JSON value for an item that is given by its key or by its features."""
     if isinstance(item, str):
         return {"key": item}
-    return {"vector": _base64(np.ascontiguousarray(item, "<f4").tobytes())}
+    try:
+        vector = np.asarray(item, "<f4")
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"A query must be the key of one item or the features of one item. Got {item!r:.100} instead. For "
+            "several queries, use search_many."
+        ) from error
+    if vector.ndim != 1:
+        raise InvalidInputError(
+            f"The features of one query must have shape (dimension,). Got shape {vector.shape} instead. For "
+            "several queries, use search_many."
+        )
+    return {"vector": _base64(np.ascontiguousarray(vector).tobytes())}
+
+
+def _item_bodies(
+    keys: Sequence[str], vectors: ArrayLike | None, columns: Mapping[str, Sequence[Any] | None]
+) -> Callable[[int], dict[str, Any]]:
+    """Return a function that returns the JSON value of one item. Columns that are None are left out."""
+    _check_list(keys, "keys")
+    rows = None if vectors is None else np.ascontiguousarray(vectors, "<f4")
+    for name, values in [("vector", rows), *columns.items()]:
+        if values is not None and not isinstance(values, np.ndarray):
+            _check_list(values, f"{name}s")
+        if values is not None and len(values) != len(keys):
+            raise InvalidInputError(
+                f"There must be one {name} for each of the {len(keys)} keys. Got {len(values)} instead."
+            )
+
+    def body(row: int) -> dict[str, Any]:
+        fields: dict[str, Any] = {name: values[row] for name, values in columns.items() if values is not None}
+        if fields.get("thumbnail") is not None:
+            fields["thumbnail"] = _base64(fields["thumbnail"])
+        if rows is not None:
+            fields["vector"] = _base64(rows[row].tobytes())
+        return {"key": keys[row], **fields}
+
+    return body
+
+
+def _check_list(values: Any, name: str) -> None:
+    """Raise an error if one value was given in place of a list. Python would iterate over its letters or fields."""
+    if isinstance(values, str | bytes | Mapping | Pair | Triplet):
+        kind = "text" if isinstance(values, str) else type(values).__name__
+        raise InvalidInputError(f"{name!r} must be a list. Got one {kind} instead. Write [{values!r:.200}].")
 
 
 def _feedback(

@@ -16,6 +16,7 @@ transaction.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,7 +24,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,36 +38,43 @@ from oahu.service.errors import (
     ContradictoryFeedbackError,
     InvalidRequestError,
     NotFoundError,
+    NotLearnedError,
     OverloadedError,
     ServiceError,
 )
 from oahu.service.event_bus import EventBus
-from oahu.service.feedback_log import FeedbackLog, digest_of
+from oahu.service.feedback_log import FeedbackLog, digest_of, source_factors
 from oahu.service.feedback_sources import SourceSummary, list_sources
+from oahu.service.filters import Filter
 from oahu.service.impressions import Impressions
 from oahu.service.learner_factory import check_uploaded, example_kind, new_learner
 from oahu.service.learner_loop import LearnerLoop
-from oahu.service.query_engine import ClassificationResult, ComparisonResult, QueryEngine, SearchResult
+from oahu.service.query_engine import ClassificationResult, ComparisonResult, QueryEngine, SearchQuery, SearchResult
 from oahu.service.records import (
     Calibration,
     CatalogueChange,
+    CatalogueItem,
     Click,
     CollectionConfig,
     Feedback,
     FeedbackRecord,
+    ItemPatch,
     NewItem,
     PublishedMetric,
     Receipt,
+    count_outside,
     items_of,
 )
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
-from oahu.service.store.interface import StoredCollection, StoreReader
+from oahu.service.store.interface import StoredCollection, StoredReceipt, StoreReader
 from oahu.tasks.indexed_items import AfterBlock
 
 __all__ = ["Collection", "Counts"]
 
 T = TypeVar("T")
+
+_MODEL_WAIT: Final = 20.0  # seconds; clients repeat the request
 
 
 class Counts:
@@ -126,6 +134,7 @@ class Collection:
         self.ready = False
         self._deleted = False
         self._changing_settings = Lock()
+        self._feedback_count = 0, 0  # last sequence number, number of feedback records
 
     def open(self) -> None:
         """Load the catalogue and the log, learn the log entries that are not learned yet, and build the index.
@@ -170,6 +179,26 @@ class Collection:
             return change
 
         return self._submit(command, len(items))
+
+    def patch_items(self, patches: Sequence[ItemPatch], request: str | None = None) -> Future[bool]:
+        """Change single fields of items. Either all items are changed or none.
+
+        ``request`` is the idempotency key of the request. The result of the future is True if an earlier request
+        with this key made the changes.
+        """
+
+        def command(transaction: Transaction) -> bool:
+            if request is not None:
+                digest = hashlib.sha256(f"patch {patches!r}".encode()).hexdigest()
+                if stored := transaction.find_receipt(self.id, request):
+                    _check_same_request(request, digest, stored)
+                    return True
+                transaction.store_receipt(self.id, request, StoredReceipt(digest, 0, 0))
+            change = self.catalogue.patch_items(transaction, patches, self._in_use(transaction))
+            transaction.after_commit(lambda: self._catalogue_changed(change))
+            return False
+
+        return self._submit(command, len(patches))
 
     def delete_items(self, keys: Sequence[str]) -> Future[CatalogueChange]:
         """Delete items.
@@ -361,11 +390,32 @@ class Collection:
 
     # -- queries -----------------------------------------------------------------------------------------
 
+    def find(
+        self,
+        text: str | None,
+        label: str | None = None,
+        filter_: Filter | None = None,
+        after: int = 0,
+        limit: int = 20,
+    ) -> list[CatalogueItem]:
+        """Return one page of the items that match a text, a label and a filter. See `Catalogue.find`."""
+        self.queries.apply_changes()
+        return self.catalogue.find(after, limit, label, text, filter_)
+
     def search(
-        self, query: str | NDArray[Any], k: int, label: str | None = None, use_feedback: bool = True
+        self,
+        query: str | NDArray[Any],
+        k: int,
+        label: str | None = None,
+        use_feedback: bool = True,
+        filter_: Filter | None = None,
     ) -> SearchResult:
         """Return the k items that are most similar to the query. See `QueryEngine.search`."""
-        return self.queries.search(query, k, label, use_feedback)
+        return self.queries.search(query, k, label, use_feedback, filter_)
+
+    def search_many(self, searches: Sequence[SearchQuery]) -> list[SearchResult]:
+        """Return the results of several searches. All searches use the same metric."""
+        return self.queries.search_many(searches)
 
     def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
         """Return the votes of the k nearest labelled items for each label. See `QueryEngine.classify`."""
@@ -421,7 +471,8 @@ class Collection:
         return {
             **{name: value for name, value in asdict(self.config).items() if name != "revision"},
             "created": self.created,
-            "items": index.n_items,
+            "items": self.catalogue.n_items,
+            "feedback": self._count_feedback(last_seq),
             "last_seq": last_seq,
             **published.describe(last_seq),
             "candidates": {
@@ -433,6 +484,38 @@ class Collection:
             "ready": self.ready,
             "learner_error": None if self.learner.error is None else repr(self.learner.error),
         }
+
+    def _count_feedback(self, last_seq: int) -> int:
+        """Return the number of feedback records up to ``last_seq`` that are not undone."""
+        if self._feedback_count[0] != last_seq:
+            undos = [(undo.seq, undo.seq) for undo in self._store.undos(self.id)]  # also weights and settings
+            models = [(seq, seq) for seq in self._store.model_seqs(self.id)]
+            silenced = [
+                (seq, seq)
+                for source, factor in source_factors(self._store, self.id).items()
+                if factor.weight == 0
+                for seq in self._store.source_seqs(self.id, source)
+                if seq < factor.seq
+            ]
+            ranges = [*self._store.undone(self.id), *undos, *models, *silenced]
+            count = count_outside(ranges, last_seq)
+            self._feedback_count = last_seq, count
+        return self._feedback_count[1]
+
+    def model_file(self) -> bytes:
+        """Return the learner as the content of a model file. It has learned all feedback accepted before.
+
+        Raise `NotLearnedError` if this takes too long.
+        """
+        seq = self.feedback_log.last_seq
+        if self.learner.wait_for(seq, _MODEL_WAIT).version < seq:
+            self.learner.raise_if_failed()
+            raise NotLearnedError(
+                f"{self.config.name!r} has not learned all log entries yet ({seq - self.published.version:,} of "
+                f"{seq:,} are left). Send the request again later.",
+                retry_after=2,
+            )
+        return self.learner.model_file()
 
     # -- commands ----------------------------------------------------------------------------------------
 
@@ -504,3 +587,11 @@ class Collection:
 
     def _metric_published(self, published: PublishedMetric) -> None:
         self.events.publish("metric", **published.describe(self.feedback_log.last_seq))
+
+
+def _check_same_request(request: str, digest: str, stored: StoredReceipt) -> None:
+    """Raise an error if an idempotency key was used for another request."""
+    if stored.digest != digest:
+        raise InvalidRequestError(
+            f"The idempotency key {request!r} was already used for another request. Use a new key for each request."
+        )

@@ -14,6 +14,7 @@ __all__ = [
     "InvalidRequestError",
     "LearnerFailedError",
     "NotFoundError",
+    "NotLearnedError",
     "OverloadedError",
     "ServiceError",
     "StoreBusyError",
@@ -110,6 +111,12 @@ class LearnerFailedError(ServiceError):
     """The learner of a collection has failed. Searches continue to use the last metric."""
 
     status, kind, title = 503, "learner-failed", "The learner has failed"
+
+
+class NotLearnedError(ServiceError):
+    """The learner has not learned all feedback in time."""
+
+    status, kind, title = 503, "not-learned", "Feedback is not learned yet"
 
 
 class StoreBusyError(ServiceError):

@@ -569,9 +569,10 @@ def _stored_receipt(digest: str, receipt: Receipt) -> StoredReceipt:
 
 def _replayed_receipt(request: str, digest: str, stored: StoredReceipt) -> Receipt:
     if stored.digest != digest:
+        used = f"other feedback (log entries {stored.first_seq} to {stored.last_seq})"
         raise InvalidRequestError(
-            f"The idempotency key {request!r} was already used for other feedback (log entries "
-            f"{stored.first_seq} to {stored.last_seq}). Use a new key for new feedback."
+            f"The idempotency key {request!r} was already used for {used if stored.first_seq else 'other items'}. "
+            "Use a new key for new feedback."
         )
     details = {name: tuple(values) for name, values in (stored.details or {}).items()}
     return Receipt(stored.first_seq, stored.last_seq, replayed=True, **details)

@@ -31,6 +31,7 @@ __all__ = [
     "Feedback",
     "FeedbackRecord",
     "HistoryPoint",
+    "ItemPatch",
     "LoggedChange",
     "ModelReplacement",
     "NewItem",
@@ -47,6 +48,7 @@ __all__ = [
     "change_from_json",
     "change_to_json",
     "constraints_of",
+    "count_outside",
     "first_changed_seq",
     "is_undone",
     "items_of",
@@ -275,6 +277,20 @@ def undone_between(ranges: Iterable[tuple[int, int]], begin: int, end: int) -> s
     return {seq for first, last in ranges for seq in range(max(first, begin), min(last, end) + 1)}
 
 
+def count_outside(ranges: Iterable[tuple[int, int]], last: int) -> int:
+    """Return how many of the numbers from 1 to ``last`` are in none of the ranges. Ranges can overlap.
+
+    >>> count_outside([(2, 4), (3, 5), (9, 9), (12, 20)], 12)
+    6
+    """
+    covered, end = 0, 0
+    for first, final in sorted(ranges):
+        begin, final = max(first, end + 1), min(final, last)
+        if final >= begin:
+            covered, end = covered + final - begin + 1, final
+    return last - covered
+
+
 def first_changed_seq(undos: Iterable[UndoEntry], undo: Undo | UndoEntry) -> int:
     """Return the sequence number of the first log entry that an additional undo activates or deactivates.
 
@@ -358,6 +374,26 @@ class NewItem:
 
 
 @dataclass(frozen=True)
+class ItemPatch:
+    """Changes of an item.
+
+    Attributes
+    ----------
+    changed : tuple of str
+        The sorted names of the fields to change.
+    payload : dict or None
+        A JSON merge patch of the payload.
+    """
+
+    key: str
+    changed: tuple[str, ...]
+    vector: bytes | None = None
+    label: str | None = None
+    payload: dict[str, Any] | None = None
+    thumbnail: bytes | None = None
+
+
+@dataclass(frozen=True)
 class CatalogueItem:
     """A stored item, without its features."""
 
@@ -390,12 +426,15 @@ class CatalogueChange:
     purged : list of int
         The removed item numbers for which the features were deleted, because neither the log nor the calibration
         refers to them.
+    payloads : list of (number, payload)
+        The payloads of all stored items, with their new item numbers.
     """
 
     added: list[AddedItem] = field(default_factory=list)
     relabelled: list[tuple[int, str | None]] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     purged: list[int] = field(default_factory=list)
+    payloads: list[tuple[int, dict[str, Any] | None]] = field(default_factory=list)
 
 
 # -- collections ---------------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ class Settings(BaseSettings):
     max_body: int = Field(32 * 2**20, gt=0, description="Maximum size of a request body in bytes.")
     max_batch: int = Field(10_000, gt=0, description="Maximum number of items or feedback records in a request.")
     max_k: int = Field(1_000, gt=0, description="Maximum number of results of a search.")
+    max_queries: int = Field(1_000, gt=0, description="Maximum number of searches in a batch.")
+    max_results: int = Field(100_000, gt=0, description="Maximum total number of results of a batch of searches.")
     max_items: int = Field(5_000_000, gt=0, description="Maximum number of items in a collection.")
     max_dimension: int = Field(16_384, gt=0, description="Maximum number of features of an item.")
     max_collections: int = Field(100, gt=0, description="Maximum number of collections.")

@@ -186,6 +186,17 @@ OTHERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "neither": ("search", {"k": 3}, "'key' or 'vector'"),
     "a vector too short to search": ("search", {"vector": [1]}, "vector must have 4 numbers. Got 1 instead."),
     "a search for a large vector": ("search", {"vector": [1e300, 1e300, 1, 1]}, "norm of vector"),
+    "one key as a text": ("items/delete", {"keys": "i0"}, "body/keys: Input should be a valid list. Got one text"),
+    "one item as an object": (
+        "items",
+        {"items": {"key": "a"}},
+        "body/items: Input should be a valid list. Got one obj",
+    ),
+    "one result as a text": (
+        "feedback",
+        {"feedback": [{"query": "i0", "positive": "i1"}]},
+        'body/feedback/0/positive: Input should be a valid list. Got one text instead; write ["i1"]',
+    ),
     "one to compare": ("compare", {"first": {"key": "i0"}}, "body/second"),
     "nothing to compare": ("compare", {"first": {}, "second": {"key": "i0"}}, "body/first"),
     "two lengths": ("compare", {"first": {"key": "i0"}, "second": {"vector": [1]}}, "second/vector must have 4"),

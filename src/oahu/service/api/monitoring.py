@@ -95,7 +95,7 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
     ),
 )
 _GAUGES: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
-    ("oahu_items", "Number of items in the catalogue.", lambda c: c.queries.index.n_items),
+    ("oahu_items", "Number of items in the catalogue.", lambda c: c.catalogue.n_items),
     ("oahu_metric_version", "Sequence number of the last learned log entry.", lambda c: c.published.version),
     ("oahu_constraints_learned", "Number of learned constraints.", lambda c: c.published.constraints),
     ("oahu_feedback_pending", "Number of log entries that are not learned yet.", _pending_feedback),

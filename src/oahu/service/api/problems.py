@@ -22,6 +22,7 @@ __all__ = ["RESPONSES", "Problem", "handle_problems", "problem", "service_proble
 
 _MAX_ERRORS = 20  # in one response
 _MAX_CHARACTERS = 200  # of a location or a message
+_MAX_SHOWN = 100  # of a text in a hint
 
 
 class Problem(BaseModel):
@@ -121,10 +122,20 @@ def handle_problems(app: FastAPI) -> None:
         return response
 
 
+def _list_hint(given: Any) -> str:
+    """Return a hint for a value that was sent in place of a list of such values."""
+    if isinstance(given, str):
+        shown = given if len(given) <= _MAX_SHOWN else "..."
+        return f". Got one text instead; write {orjson.dumps([shown]).decode()}"
+    return ". Got one object instead; write [{...}]" if isinstance(given, dict) else ""
+
+
 def _location_and_message(error: Mapping[str, Any]) -> dict[str, str]:
     """Return the location and the message of a validation error."""
     if error["type"] == "json_invalid":
         return {"location": "body", "message": f"invalid JSON at {error['loc'][1]} ({error['ctx']['error']})"}
     location = "/".join(part for part in map(str, error["loc"]) if not part.startswith("<"))
     message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "list_type":
+        message += _list_hint(error["input"])
     return {"location": location[:_MAX_CHARACTERS], "message": message[:_MAX_CHARACTERS]}

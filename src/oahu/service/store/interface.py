@@ -108,6 +108,10 @@ class StoreReader(Protocol):
         """Return the model file of the model replacement at ``seq``."""
         ...
 
+    def model_seqs(self, collection: int) -> list[int]:
+        """Return the sequence numbers of all model replacements."""
+        ...
+
     def keys(self, collection: int) -> Iterator[tuple[str, int, str | None]]:
         """Yield the key, the item number and the label of every item, ordered by item number."""
         ...
@@ -127,12 +131,29 @@ class StoreReader(Protocol):
         """Return items with an item number above ``after``, ordered by item number."""
         ...
 
+    def items_with_texts(
+        self, collection: int, after: int, limit: int, label: str | None, texts: Sequence[str]
+    ) -> list[CatalogueItem]:
+        """Return items as `items` does, but only items whose key, label or payload contain each of the texts.
+
+        The texts consist of ASCII letters and digits. Their case is ignored. Payloads are searched as JSON.
+        """
+        ...
+
+    def items_by_number(self, collection: int, numbers: Sequence[int]) -> list[CatalogueItem]:
+        """Return the items with these item numbers, ordered by item number. Missing items are left out."""
+        ...
+
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
         """Return a dictionary of the items with these keys. Missing keys are left out."""
         ...
 
     def query_vector(self, collection: int, key: str) -> int | None:
         """Return the item number of the query vector with this key, or None. See `QueryVector.key`."""
+        ...
+
+    def payloads(self, collection: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        """Yield the item number and the payload of every item, ordered by item number."""
         ...
 
     def thumbnail(self, collection: int, key: str) -> bytes | None: ...

@@ -224,6 +224,9 @@ class _Reader(ABC):
         ((data,),) = self._query("SELECT data FROM models WHERE collection = ? AND seq = ?", collection, seq)
         return bytes(data)
 
+    def model_seqs(self, collection: int) -> list[int]:
+        return [seq for (seq,) in self._query("SELECT seq FROM models WHERE collection = ?", collection)]
+
     def keys(self, collection: int) -> Iterator[tuple[str, int, str | None]]:
         for page in self._pages("SELECT number, key, label FROM items", collection):
             for number, key, label in page:
@@ -256,6 +259,25 @@ class _Reader(ABC):
             *(collection, after, label, label, limit),
         )
 
+    def items_with_texts(
+        self, collection: int, after: int, limit: int, label: str | None, texts: Sequence[str]
+    ) -> list[CatalogueItem]:
+        condition = " AND (key LIKE ? OR label LIKE ? OR payload LIKE ?)"
+        patterns = [f"%{text}%" for text in texts for _ in range(3)]
+        return self._items(
+            f"collection = ? AND number > ? AND (? IS NULL OR label = ?){condition * len(texts)}"
+            " ORDER BY number LIMIT ?",
+            *(collection, after, label, label, *patterns, limit),
+        )
+
+    def items_by_number(self, collection: int, numbers: Sequence[int]) -> list[CatalogueItem]:
+        found = []
+        for chunk in _chunks(sorted(numbers), _MAX_PARAMETERS):
+            marks = ",".join("?" * len(chunk))
+            where = f"collection = ? AND number IN ({marks}) ORDER BY number"
+            found += self._items(where, collection, *chunk)
+        return found
+
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
         found = {}
         for chunk in _chunks(keys, _MAX_PARAMETERS):
@@ -276,6 +298,11 @@ class _Reader(ABC):
             "SELECT number FROM vectors WHERE collection = ? AND key = ? AND key < ' '", collection, key
         )
         return found[0][0] if found else None
+
+    def payloads(self, collection: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        for page in self._pages("SELECT number, payload FROM items", collection):
+            for number, payload in page:
+                yield number, None if payload is None else orjson.loads(payload)
 
     def thumbnail(self, collection: int, key: str) -> bytes | None:
         found = self._query("SELECT thumbnail FROM items WHERE collection = ? AND key = ?", collection, key)

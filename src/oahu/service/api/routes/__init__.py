@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from oahu.service.api.routes import (
     collection_routes,
+    documentation_routes,
     event_routes,
     feedback_routes,
     health_routes,
@@ -24,4 +25,5 @@ ROUTERS: tuple[APIRouter, ...] = (
     metric_routes.router,
     event_routes.router,
     health_routes.router,
+    documentation_routes.router,
 )

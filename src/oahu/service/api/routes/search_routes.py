@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from oahu.service.api.schemas.search_schemas import (
     CompareRequest,
     CompareResponse,
     LabelVote,
+    SearchBatch,
+    SearchBatchResponse,
     SearchByKey,
     SearchByVector,
     SearchMatch,
@@ -27,7 +30,7 @@ from oahu.service.api.schemas.search_schemas import (
 )
 from oahu.service.collection import Collection
 from oahu.service.errors import InvalidRequestError
-from oahu.service.query_engine import QueryResult
+from oahu.service.query_engine import QueryResult, SearchQuery, SearchResult
 
 __all__ = ["router"]
 
@@ -43,14 +46,66 @@ async def search(
 ) -> SearchResponse:
     """Return the items that are most similar to the query, according to the current metric.
 
-    The query is the key of an item of the collection, or the features of any item.
+    The query is the key of an item of the collection, or the features of any item. With a filter, the results
+    are the most similar items among those that match.
     """
     _check_k(request, body.k)
     return await run_search(request, lambda: _search(collection, body))
 
 
 def _search(collection: Collection, body: SearchByKey | SearchByVector) -> SearchResponse:
-    found = collection.search(_query(collection, body), body.k, body.label, body.use_feedback)
+    return _search_response(collection, body, collection.search(*_search_query(collection, body)))
+
+
+@router.post("/{name}/search/batch")
+async def search_batch(
+    request: Request, name: CollectionName, collection: CollectionForReading, body: SearchBatch
+) -> SearchBatchResponse:
+    """Run several searches. Each search gets the same results as in a request of its own.
+
+    All searches use the same metric. If one search is invalid, the whole request is rejected.
+    """
+    _check_searches(request, body.searches)
+
+    def work() -> SearchBatchResponse:
+        searches = [_search_query(collection, search, f"searches/{at}/") for at, search in enumerate(body.searches)]
+        found = collection.search_many(searches)
+        return SearchBatchResponse(
+            results=[
+                _search_response(collection, search, result)
+                for search, result in zip(body.searches, found, strict=True)
+            ]
+        )
+
+    return await run_search(request, work)
+
+
+def _check_searches(request: Request, searches: Sequence[SearchByKey | SearchByVector]) -> None:
+    settings = get_service(request).settings
+    if len(searches) > settings.max_queries:
+        raise InvalidRequestError(
+            f"A request may contain up to {settings.max_queries} searches (OAHU_MAX_QUERIES). Got {len(searches)} "
+            "instead. Send several requests.",
+            where="searches",
+        )
+    for at, search in enumerate(searches):
+        _check_k(request, search.k, f"searches/{at}/k")
+    if (total := sum(search.k for search in searches)) > settings.max_results:
+        raise InvalidRequestError(
+            f"The searches of a request may have up to {settings.max_results} results in total "
+            f"(OAHU_MAX_RESULTS). The sum of their k is {total}. Send several requests.",
+            where="searches",
+        )
+
+
+def _search_query(collection: Collection, body: SearchByKey | SearchByVector, where: str = "") -> SearchQuery:
+    filter_ = None if body.filter is None else body.filter.to_filter()
+    return SearchQuery(_query(collection, body, where), body.k, body.label, body.use_feedback, filter_)
+
+
+def _search_response(
+    collection: Collection, body: SearchByKey | SearchByVector, found: SearchResult
+) -> SearchResponse:
     items = collection.catalogue.items([key for key, _, _ in found.matches])
     matches = [
         SearchMatch(
@@ -151,10 +206,10 @@ def _query(collection: Collection, item: Any, where: str = "") -> Any:
     return key if key is not None else collection.catalogue.parse_features(item.vector, f"{where}vector")
 
 
-def _check_k(request: Request, k: int) -> None:
+def _check_k(request: Request, k: int, where: str = "k") -> None:
     limit = get_service(request).settings.max_k
     if k > limit:
-        raise InvalidRequestError(f"k must be at most {limit} (OAHU_MAX_K). Got {k} instead.", where="k")
+        raise InvalidRequestError(f"{where} must be at most {limit} (OAHU_MAX_K). Got {k} instead.", where=where)
 
 
 def _finite(threshold: float) -> float:

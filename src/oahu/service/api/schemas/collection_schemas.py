@@ -76,6 +76,7 @@ class CollectionState(BaseModel):
     vote: str
     created: float = Field(description="Creation time, in seconds since 1970.")
     items: int = Field(description="Number of items.")
+    feedback: int = Field(description="Number of feedback records that are not undone.")
     last_seq: int = Field(description="Sequence number of the newest log entry.")
     metric_version: int = Field(
         description="Version of the metric: the sequence number of the last learned log entry."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue, StringConstraints, model_validator
 
 from oahu.service.api.schemas.common_schemas import (
     STOP_AT_FIRST_ERROR,
@@ -14,8 +14,21 @@ from oahu.service.api.schemas.common_schemas import (
     RequestModel,
     Vector,
 )
+from oahu.service.api.schemas.filter_schemas import PayloadFilter
 
-__all__ = ["ItemKeys", "ItemPage", "ItemResponse", "ItemUpload", "ItemUploads", "ItemsDeleted", "ItemsStored"]
+__all__ = [
+    "FindItems",
+    "ItemChange",
+    "ItemChanges",
+    "ItemKeys",
+    "ItemPage",
+    "ItemResponse",
+    "ItemUpload",
+    "ItemUploads",
+    "ItemsChanged",
+    "ItemsDeleted",
+    "ItemsStored",
+]
 
 
 class ItemUpload(RequestModel):
@@ -36,10 +49,67 @@ class ItemUploads(RequestModel):
     items: Annotated[list[ItemUpload], STOP_AT_FIRST_ERROR] = Field(min_length=1)
 
 
+class ItemChange(RequestModel):
+    """Changes of an item. Fields that are not given stay as they are."""
+
+    key: ItemKey = Field(examples=["sencha"])
+    vector: Vector = Field([])
+    label: Label | None = Field(None, description="The new label. Null removes the label.")
+    payload: dict[str, JsonValue] | None = Field(
+        None,
+        description=(
+            "A JSON merge patch (RFC 7396) of the payload: fields replace the fields with the same names, objects "
+            "are merged, and null removes a field. Null in place of an object removes the payload."
+        ),
+        examples=[{"price": 12.5}],
+    )
+    thumbnail: Base64 | None = Field(
+        None, description="The new thumbnail, as when an item is added. Null removes the thumbnail."
+    )
+
+    @model_validator(mode="after")
+    def _check_changes(self) -> ItemChange:
+        if not self.model_fields_set - {"key"}:
+            raise ValueError("expected at least one of 'vector', 'label', 'payload' and 'thumbnail'")
+        return self
+
+
+class ItemChanges(RequestModel):
+    """Changes of items. Either all items are changed or none."""
+
+    items: Annotated[list[ItemChange], STOP_AT_FIRST_ERROR] = Field(min_length=1)
+
+
+class ItemsChanged(BaseModel):
+    """The number of changed items."""
+
+    changed: int
+    replayed: bool = Field(
+        description="Whether an earlier request with the same Idempotency-Key already made these changes."
+    )
+
+
 class ItemKeys(RequestModel):
     """Keys of items."""
 
-    keys: Annotated[list[ItemKey], STOP_AT_FIRST_ERROR] = Field(min_length=1)
+    keys: Annotated[list[ItemKey], STOP_AT_FIRST_ERROR] = Field(min_length=1, examples=[["sencha", "assam"]])
+
+
+class FindItems(RequestModel):
+    """Conditions on items. Items must meet all given conditions."""
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        None,
+        description=(
+            "Beginnings of words. Each must be the beginning of a word in the key, the label or a text of the "
+            "payload. Upper and lower case are the same."
+        ),
+        examples=["gyo sup"],
+    )
+    label: Label | None = Field(None, description="Only return items with this label.")
+    filter: PayloadFilter | None = None
+    after: int = Field(0, ge=0, le=2**62, description="The ``next`` value of the previous page.")
+    limit: int = Field(20, ge=1, le=1_000, description="Maximum number of items in the page.")
 
 
 class ItemsStored(BaseModel):

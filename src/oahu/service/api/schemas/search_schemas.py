@@ -16,6 +16,7 @@ from oahu.service.api.schemas.common_schemas import (
     selected_by_field,
 )
 from oahu.service.api.schemas.feedback_schemas import LabelledPair
+from oahu.service.api.schemas.filter_schemas import PayloadFilter
 
 __all__ = [
     "CalibrateRequest",
@@ -31,6 +32,8 @@ __all__ = [
     "ItemReference",
     "LabelVote",
     "MetricResponse",
+    "SearchBatch",
+    "SearchBatchResponse",
     "SearchByKey",
     "SearchByVector",
     "SearchMatch",
@@ -52,7 +55,7 @@ class MetricResponse(BaseModel):
 class ItemByKey(RequestModel):
     """An item of the collection."""
 
-    key: ItemKey
+    key: ItemKey = Field(examples=["sencha"])
 
 
 class ItemByVector(RequestModel):
@@ -73,6 +76,7 @@ ItemReference = Annotated[
 class _SearchOptions(RequestModel):
     k: int = Field(10, ge=1, le=1_000_000, description="Number of results.")
     label: Label | None = Field(None, description="Only return items with this label.")
+    filter: PayloadFilter | None = None
     payload: bool = Field(False, description="Whether to return payloads.")
     use_feedback: bool = Field(
         True,
@@ -83,7 +87,7 @@ class _SearchOptions(RequestModel):
 class SearchByKey(_SearchOptions):
     """Search for the items that are most similar to an item of the collection. The item itself is not returned."""
 
-    key: ItemKey
+    key: ItemKey = Field(examples=["sencha"])
 
 
 class SearchByVector(_SearchOptions):
@@ -118,6 +122,18 @@ class SearchResponse(MetricResponse):
     impression: str = Field(
         description="Id of this response. A click can refer to it, instead of listing ``shown``."
     )
+
+
+class SearchBatch(RequestModel):
+    """Searches to run in one request. Keys and vectors can be mixed."""
+
+    searches: Annotated[list[SearchRequest], STOP_AT_FIRST_ERROR] = Field(min_length=1)
+
+
+class SearchBatchResponse(BaseModel):
+    """One response for each search, in the order of the searches."""
+
+    results: list[SearchResponse]
 
 
 # -- compare -------------------------------------------------------------------------------------------------
@@ -195,7 +211,7 @@ class _ClassifyOptions(RequestModel):
 class ClassifyByKey(_ClassifyOptions):
     """Predict the label of an item of the collection from the other items."""
 
-    key: ItemKey
+    key: ItemKey = Field(examples=["sencha"])
 
 
 class ClassifyByVector(_ClassifyOptions):
