@@ -16,7 +16,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from oahu.constraints import Pair, Triplet
 from oahu.exceptions import InvalidInputError, ServiceRequestError
@@ -116,8 +116,8 @@ class Client:
         learner : str
             Name of the learner, one of `oahu.LEARNERS`.
         **options
-            Further fields of the HTTP request: ``parameters`` (of the learner), ``closure``, ``contradictions`` and
-            ``vote``.
+            Further fields of the HTTP request: ``parameters`` (of the learner), ``closure``, ``contradictions``,
+            ``vote`` and ``encoder``.
         """
         body = {"name": self._name, "dimension": dimension, "learner": learner, **options}
         self._request("POST", "/collections", body)
@@ -137,10 +137,13 @@ class Client:
     def put(
         self,
         keys: Sequence[str],
-        vectors: ArrayLike,
+        vectors: ArrayLike | None = None,
         labels: Sequence[str | None] | None = None,
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         thumbnails: Sequence[bytes | None] | None = None,
+        *,
+        texts: Sequence[str] | None = None,
+        images: Sequence[bytes] | None = None,
     ) -> int:
         """Add items. An item replaces an existing item with the same key. Return the number of items sent.
 
@@ -150,7 +153,7 @@ class Client:
         ----------
         keys : sequence of str
             Keys of the items.
-        vectors : array-like of shape (n_items, dimension)
+        vectors : array-like of shape (n_items, dimension), optional
             Features of the items. The features are sent as float32.
         labels : sequence of str or None, optional
             Labels of the items.
@@ -158,10 +161,21 @@ class Client:
             JSON objects to store with the items.
         thumbnails : sequence of bytes or None, optional
             Thumbnails of the items: contents of PNG, JPEG, WebP or GIF files.
+        texts, images : sequence of str or bytes, optional
+            Texts, or contents of image files, instead of vectors. The encoder of the collection converts them.
         """
-        rows = np.ascontiguousarray(vectors, "<f4")
-        columns = {"label": labels, "payload": payloads, "thumbnail": thumbnails}
-        for name, values in [("vector", rows), *columns.items()]:
+        if sum(given is not None for given in (vectors, texts, images)) != 1:
+            raise InvalidInputError("Client.put needs exactly one of 'vectors', 'texts' and 'images'.")
+        rows = None if vectors is None else np.ascontiguousarray(vectors, "<f4")
+        columns: dict[str, Any] = {
+            "vector": rows,
+            "text": texts,
+            "image": images,
+            "label": labels,
+            "payload": payloads,
+            "thumbnail": thumbnails,
+        }
+        for name, values in columns.items():
             if values is not None and len(values) != len(keys):
                 raise InvalidInputError(
                     f"There must be one {name} for each of the {len(keys)} keys. Got {len(values)} instead."
@@ -169,9 +183,12 @@ class Client:
 
         def item(row: int) -> dict[str, Any]:
             fields: dict[str, Any] = {name: values[row] for name, values in columns.items() if values is not None}
-            if fields.get("thumbnail") is not None:
-                fields["thumbnail"] = _base64(fields["thumbnail"])
-            return {"key": keys[row], "vector": _base64(rows[row].tobytes()), **fields}
+            for name in ("image", "thumbnail"):
+                if fields.get(name) is not None:
+                    fields[name] = _base64(fields[name])
+            if rows is not None:
+                fields["vector"] = _base64(rows[row].tobytes())
+            return {"key": keys[row], **fields}
 
         for start in range(0, len(keys), _BATCH_SIZE):
             batch = range(start, min(len(keys), start + _BATCH_SIZE))
@@ -248,12 +265,14 @@ class Client:
 
     def search(
         self,
-        query: str | ArrayLike,
+        query: str | ArrayLike | None = None,
         k: int = 10,
         label: str | None = None,
         *,
         payload: bool = False,
         use_feedback: bool = True,
+        text: str | None = None,
+        image: bytes | None = None,
     ) -> dict[str, Any]:
         """Return the items that are most similar to a query. The response lists them as ``matches``, best first.
 
@@ -270,8 +289,16 @@ class Client:
         use_feedback : bool
             Whether to apply stored feedback on the query. If true, items that feedback marks as similar are ranked
             first, and items that feedback marks as dissimilar are ranked last.
+        text, image : str or bytes, optional
+            A text, or the content of an image file, instead of a query. The encoder converts it to features.
         """
-        body = {**_item_reference(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
+        body = {
+            **_query(query, text, image),
+            "k": k,
+            "label": label,
+            "payload": payload,
+            "use_feedback": use_feedback,
+        }
         found: dict[str, Any] = self._request("POST", self._path("/search"), body, repeatable=True)
         return found
 
@@ -298,14 +325,36 @@ class Client:
         response: dict[str, Any] = self._request("POST", self._path("/calibrate"), body, repeatable=True)
         return response
 
-    def classify(self, query: str | ArrayLike, k: int = 5) -> dict[str, Any]:
+    def classify(
+        self,
+        query: str | ArrayLike | None = None,
+        k: int = 5,
+        *,
+        text: str | None = None,
+        image: bytes | None = None,
+    ) -> dict[str, Any]:
         """Classify a query by its k nearest labelled items.
 
         The response contains the majority ``label`` and all ``votes``.
         """
-        body = {**_item_reference(query), "k": k}
+        body = {**_query(query, text, image), "k": k}
         found: dict[str, Any] = self._request("POST", self._path("/classify"), body, repeatable=True)
         return found
+
+    # -- encoder -----------------------------------------------------------------------------------------
+
+    def encode(self, texts: Sequence[str] | None = None, *, images: Sequence[bytes] | None = None) -> NDArray[Any]:
+        """Return the vectors of texts or images, of shape (n, dimension). Nothing is stored."""
+        body = {"texts": list(texts)} if texts is not None else {"images": [_base64(one) for one in images or ()]}
+        vectors = self._request("POST", self._path("/encode"), body, repeatable=True)["vectors"]
+        return np.stack([np.frombuffer(base64.b64decode(vector), "<f4") for vector in vectors])
+
+    def refit_encoder(self) -> int:
+        """Fit the encoder on all texts of the collection and encode them again. Return the number of texts.
+
+        Feedback about the items stays. A large collection needs a client with a large ``timeout``.
+        """
+        return int(self._request("POST", self._path("/encoder/refit"))["texts"])
 
     # -- metric ------------------------------------------------------------------------------------------
 
@@ -436,6 +485,15 @@ def _item_reference(item: str | ArrayLike) -> dict[str, Any]:
     if isinstance(item, str):
         return {"key": item}
     return {"vector": _base64(np.ascontiguousarray(item, "<f4").tobytes())}
+
+
+def _query(query: str | ArrayLike | None, text: str | None, image: bytes | None) -> dict[str, Any]:
+    """Return the fields of a query: a key, features, a text or an image."""
+    if sum(given is not None for given in (query, text, image)) != 1:
+        raise InvalidInputError("A query is exactly one of a key or features ('query'), 'text' and 'image'.")
+    if query is not None:
+        return _item_reference(query)
+    return {"text": text} if text is not None else {"image": _base64(image or b"")}
 
 
 def _as_dict(constraint: Pair | Triplet | Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from oahu.exceptions import OAHUError
 __all__ = [
     "ConflictError",
     "ContradictoryFeedbackError",
+    "EncoderFailedError",
+    "EncoderTimeoutError",
     "ForbiddenError",
     "InvalidRequestError",
     "LearnerFailedError",
@@ -86,6 +88,18 @@ class ForbiddenError(ServiceError):
     """The role of the API key does not permit the request."""
 
     status, kind, title = 403, "forbidden", "Not permitted"
+
+
+class EncoderFailedError(ServiceError):
+    """The encoder of texts and images failed. Requests with vectors are not affected."""
+
+    status, kind, title = 502, "encoder-failed", "The encoder failed"
+
+
+class EncoderTimeoutError(ServiceError):
+    """The encoder of texts and images took too long. Requests with vectors are not affected."""
+
+    status, kind, title = 504, "encoder-timeout", "The encoder took too long"
 
 
 class OverloadedError(ServiceError):

@@ -216,6 +216,7 @@ class NewItem:
     label: str | None = None
     payload: dict[str, Any] | None = None
     thumbnail: bytes | None = None
+    text: str | None = None  # the text that was encoded
 
 
 @dataclass(frozen=True)
@@ -273,6 +274,7 @@ class CollectionConfig:
     closure: int = 0
     contradictions: Literal["reject", "newest"] = "reject"
     vote: VoteMode = "experts"
+    encoder: Literal["lsa"] | None = None  # None: the encoder of the service, if it has one
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,9 @@ _DESCRIPTIONS = {
     421: "The Host header contains an unknown host name",
     422: "Invalid request",
     429: "Too many requests; see Retry-After",
+    502: "The encoder of texts and images failed",
     503: "The service is overloaded or shutting down, or writing to the store failed; see Retry-After",
+    504: "The encoder of texts and images took too long",
     507: "The disk is full",
 }
 

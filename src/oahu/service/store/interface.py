@@ -23,7 +23,16 @@ from oahu.service.records import (
     UndoEntry,
 )
 
-__all__ = ["Commit", "Store", "StoreReader", "StoredCollection", "StoredReceipt", "Transaction"]
+__all__ = [
+    "Commit",
+    "Store",
+    "StoreReader",
+    "StoredCollection",
+    "StoredEntry",
+    "StoredItem",
+    "StoredReceipt",
+    "Transaction",
+]
 
 T = TypeVar("T")
 
@@ -42,6 +51,27 @@ class StoredReceipt(NamedTuple):
     digest: str
     first_seq: int
     last_seq: int
+
+
+class StoredItem(NamedTuple):
+    """An item with everything that is stored about it.
+
+    If ``is_current`` is False, the item was replaced or deleted, and feedback refers to its features.
+    """
+
+    number: int
+    item: NewItem
+    is_current: bool
+
+
+class StoredEntry(NamedTuple):
+    """A log entry with its content in JSON form, its training examples, and the model file of a replacement."""
+
+    seq: int
+    time: float
+    change: list[Any]
+    examples: bytes | None
+    model: bytes | None
 
 
 class StoreReader(Protocol):
@@ -98,6 +128,22 @@ class StoreReader(Protocol):
 
     def thumbnail(self, collection: int, key: str) -> bytes | None: ...
 
+    def encoder(self, collection: int) -> bytes | None:
+        """Return the fitted encoder of a collection, or None."""
+        ...
+
+    def texts(self, collection: int) -> list[tuple[int, str]]:
+        """Return the item numbers and texts of all items with a text, ordered by item number."""
+        ...
+
+    def stored_items(self, collection: int) -> Iterator[StoredItem]:
+        """Yield all items, including deleted items with stored features, ordered by item number."""
+        ...
+
+    def stored_log(self, collection: int) -> Iterator[StoredEntry]:
+        """Yield all log entries, in the order of the sequence numbers."""
+        ...
+
     def calibration(self, collection: int) -> Calibration | None: ...
 
     def history(self, collection: int) -> list[HistoryPoint]:
@@ -121,6 +167,28 @@ class Transaction(StoreReader, Protocol):
         ...
 
     def create(self, config: CollectionConfig) -> StoredCollection: ...
+
+    def create_building(self, config: CollectionConfig, created: float) -> StoredCollection:
+        """Create a collection that is invisible until `finish_building`."""
+        ...
+
+    def finish_building(self, collection: int, name: str) -> None:
+        """Make a collection visible. Its name must be free."""
+        ...
+
+    def delete_building(self) -> None:
+        """Delete all collections that are still invisible."""
+        ...
+
+    def copy_items(self, collection: int, items: Iterable[StoredItem]) -> None:
+        """Store items under their item numbers."""
+        ...
+
+    def copy_log(self, collection: int, entries: Iterable[StoredEntry]) -> None:
+        """Store log entries under their sequence numbers."""
+        ...
+
+    def store_encoder(self, collection: int, data: bytes) -> None: ...
 
     def delete(self, collection: int) -> None: ...
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -32,16 +33,23 @@ from oahu.service.records import (
     change_to_json,
 )
 from oahu.service.store.group_commit import GroupCommit
-from oahu.service.store.interface import Commit, StoredCollection, StoredReceipt, StoreReader
+from oahu.service.store.interface import (
+    Commit,
+    StoredCollection,
+    StoredEntry,
+    StoredItem,
+    StoredReceipt,
+    StoreReader,
+)
 from oahu.service.store.lock import Lock
 from oahu.service.store.snapshots import SnapshotFolder
 
-__all__ = ["DATABASE", "SQLiteStore"]
+__all__ = ["DATABASE", "SQLiteStore", "reading"]
 
 T = TypeVar("T")
 
 DATABASE: Final = "oahu.db"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _PAGE_SIZE: Final = 2_000  # rows per read
 _MAX_PARAMETERS: Final = 500  # per statement
 _SCHEMA: Final = """
@@ -78,7 +86,19 @@ CREATE TABLE history (
   version INTEGER NOT NULL, constraints INTEGER NOT NULL, weights TEXT NOT NULL, error_rate REAL,
   time REAL NOT NULL, PRIMARY KEY (collection, version)) WITHOUT ROWID;
 """
-_TABLES: Final = ("vectors", "items", "log", "training_examples", "undos", "receipts", "models", "history")
+_ENCODER_TABLES: Final = """
+CREATE TABLE texts (
+  collection INTEGER NOT NULL REFERENCES collections,
+  number INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (collection, number));
+CREATE TABLE encoders (collection INTEGER PRIMARY KEY REFERENCES collections, data BLOB NOT NULL);
+"""
+_MIGRATIONS: Final = {1: _ENCODER_TABLES}  # by the store format to migrate from
+#: A collection under this name is incomplete: an import or a refit has not finished.
+_BUILDING: Final = "building "
+_TABLES: Final = (
+    *("vectors", "items", "log", "training_examples", "undos", "receipts", "models", "history"),
+    *("texts", "encoders"),
+)
 #: SQLite errors that an invalid command causes. All other SQLite errors are failures of the database.
 _COMMAND_ERRORS: Final = (
     sqlite3.IntegrityError,
@@ -110,7 +130,9 @@ class _Reader(ABC):
         """Run a query and return all rows."""
 
     def collections(self) -> list[StoredCollection]:
-        found = self._query("SELECT id, config, created FROM collections ORDER BY id")
+        found = self._query(
+            "SELECT id, config, created FROM collections WHERE name NOT LIKE ? ORDER BY id", f"{_BUILDING}%"
+        )
         return [
             StoredCollection(id_, CollectionConfig(**orjson.loads(config)), created)
             for id_, config, created in found
@@ -205,6 +227,45 @@ class _Reader(ABC):
     def thumbnail(self, collection: int, key: str) -> bytes | None:
         found = self._query("SELECT thumbnail FROM items WHERE collection = ? AND key = ?", collection, key)
         return bytes(found[0][0]) if found and found[0][0] is not None else None
+
+    def encoder(self, collection: int) -> bytes | None:
+        found = self._query("SELECT data FROM encoders WHERE collection = ?", collection)
+        return bytes(found[0][0]) if found else None
+
+    def texts(self, collection: int) -> list[tuple[int, str]]:
+        found = self._query("SELECT number, text FROM texts WHERE collection = ? ORDER BY number", collection)
+        return [(number, text) for number, text in found]
+
+    def stored_items(self, collection: int) -> Iterator[StoredItem]:
+        after = 0
+        sql = (
+            "SELECT v.number, v.key, v.data, t.text, i.number IS NOT NULL, i.label, i.payload, i.thumbnail"
+            " FROM vectors AS v"
+            " LEFT JOIN items AS i ON i.collection = v.collection AND i.number = v.number"
+            " LEFT JOIN texts AS t ON t.collection = v.collection AND t.number = v.number"
+            f" WHERE v.collection = ? AND v.number > ? ORDER BY v.number LIMIT {_PAGE_SIZE}"
+        )
+        while page := self._query(sql, collection, after):
+            for number, key, vector, text, is_current, label, payload, thumbnail in page:
+                decoded = None if payload is None else orjson.loads(payload)
+                item = NewItem(
+                    key, bytes(vector), label, decoded, None if thumbnail is None else bytes(thumbnail), text
+                )
+                yield StoredItem(number, item, bool(is_current))
+            after = page[-1][0]
+
+    def stored_log(self, collection: int) -> Iterator[StoredEntry]:
+        after = 0
+        sql = (
+            "SELECT log.seq, log.time, log.change, t.examples, m.data FROM log"
+            " LEFT JOIN training_examples AS t ON t.collection = log.collection AND t.seq = log.seq"
+            " LEFT JOIN models AS m ON m.collection = log.collection AND m.seq = log.seq"
+            f" WHERE log.collection = ? AND log.seq > ? ORDER BY log.seq LIMIT {_PAGE_SIZE}"
+        )
+        while page := self._query(sql, collection, after):
+            for seq, when, change, examples, model in page:
+                yield StoredEntry(seq, when, orjson.loads(change), examples, model)
+            after = page[-1][0]
 
     def calibration(self, collection: int) -> Calibration | None:
         found = self._query("SELECT calibration FROM collections WHERE id = ?", collection)
@@ -302,6 +363,45 @@ class _Writer(_Reader):
         ).fetchone()
         return StoredCollection(row[0], config, now)
 
+    def create_building(self, config: CollectionConfig, created: float) -> StoredCollection:
+        row = self.database.execute(
+            "INSERT INTO collections (name, config, created) VALUES (?, ?, ?) RETURNING id",
+            (f"{_BUILDING}{uuid.uuid4().hex}", orjson.dumps(asdict(config)).decode(), created),
+        ).fetchone()
+        return StoredCollection(row[0], config, created)
+
+    def finish_building(self, collection: int, name: str) -> None:
+        self.database.execute("UPDATE collections SET name = ? WHERE id = ?", (name, collection))
+
+    def delete_building(self) -> None:
+        for (id_,) in self._query("SELECT id FROM collections WHERE name LIKE ?", f"{_BUILDING}%"):
+            self.delete(id_)
+
+    def copy_items(self, collection: int, items: Iterable[StoredItem]) -> None:
+        for number, item, is_current in items:
+            self.database.execute(
+                "UPDATE collections SET next_number = max(next_number, ?) WHERE id = ?", (number + 1, collection)
+            )
+            if is_current:
+                self.put_item(collection, item, number, new=True)
+            else:
+                self._store_vector(collection, item, number)
+                self._store_text(collection, item, number)
+
+    def copy_log(self, collection: int, entries: Iterable[StoredEntry]) -> None:
+        for seq, when, (kind, *values), examples, model in entries:
+            change = orjson.dumps([kind, *values]).decode()
+            self.database.execute("INSERT INTO log VALUES (?, ?, ?, ?)", (collection, seq, when, change))
+            if kind == "undo":
+                self.database.execute("INSERT INTO undos VALUES (?, ?, ?, ?)", (collection, seq, *values))
+            if examples is not None:
+                self.store_examples(collection, [(seq, examples)])
+            if model is not None:
+                self.store_model(collection, seq, model)
+
+    def store_encoder(self, collection: int, data: bytes) -> None:
+        self.database.execute("INSERT OR REPLACE INTO encoders VALUES (?, ?)", (collection, data))
+
     def delete(self, collection: int) -> None:
         for table in _TABLES:
             self.database.execute(f"DELETE FROM {table} WHERE collection = ?", (collection,))
@@ -349,9 +449,8 @@ class _Writer(_Reader):
 
     def put_item(self, collection: int, item: NewItem, number: int, new: bool) -> None:
         if new:
-            self.database.execute(
-                "INSERT INTO vectors VALUES (?, ?, ?, ?)", (collection, number, item.key, item.vector)
-            )
+            self._store_vector(collection, item, number)
+        self._store_text(collection, item, number)
         payload = None if item.payload is None else orjson.dumps(item.payload).decode()
         self.database.execute("DELETE FROM items WHERE collection = ? AND key = ?", (collection, item.key))
         self.database.execute(
@@ -359,15 +458,27 @@ class _Writer(_Reader):
             (collection, number, item.key, item.label, payload, item.thumbnail),
         )
 
+    def _store_vector(self, collection: int, item: NewItem, number: int) -> None:
+        self.database.execute(
+            "INSERT INTO vectors VALUES (?, ?, ?, ?)", (collection, number, item.key, item.vector)
+        )
+
+    def _store_text(self, collection: int, item: NewItem, number: int) -> None:
+        """Store the text of an item, or delete the stored text if the item has no text."""
+        if item.text is None:
+            self.database.execute("DELETE FROM texts WHERE collection = ? AND number = ?", (collection, number))
+        else:
+            self.database.execute("INSERT OR REPLACE INTO texts VALUES (?, ?, ?)", (collection, number, item.text))
+
     def delete_items(self, collection: int, keys: Iterable[str]) -> None:
         self.database.executemany(
             "DELETE FROM items WHERE collection = ? AND key = ?", [(collection, key) for key in keys]
         )
 
     def delete_vectors(self, collection: int, numbers: Iterable[int]) -> None:
-        self.database.executemany(
-            "DELETE FROM vectors WHERE collection = ? AND number = ?", [(collection, number) for number in numbers]
-        )
+        rows = [(collection, number) for number in numbers]
+        for table in ("vectors", "texts"):
+            self.database.executemany(f"DELETE FROM {table} WHERE collection = ? AND number = ?", rows)
 
     def store_calibration(self, collection: int, calibration: Calibration | None) -> None:
         encoded = None if calibration is None else orjson.dumps(asdict(calibration)).decode()
@@ -474,12 +585,43 @@ class SQLiteStore(_Reader):
         return reader
 
 
+class _FileReader(_Reader):
+    """A reader of a database that another process may be writing. All reads see the same state."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._database.execute(sql, values).fetchall()
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[StoreReader]:
+    """Open the data of a service for reading, in one transaction. The service may be running."""
+    path = folder / DATABASE
+    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
+    try:
+        ((version,),) = database.execute("PRAGMA user_version").fetchall()
+        if version != _FORMAT:
+            raise StoreUnavailableError(
+                f"{path} has store format {version}; this version reads format {_FORMAT}. Start the service once "
+                "with this version to migrate the data."
+            )
+        database.execute("BEGIN")
+        yield _FileReader(database)
+    finally:
+        database.close()
+
+
 def _chunks(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
     return (keys[start : start + count] for start in range(0, len(keys), count))
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    """Create the tables of a new database. Raise an error if a newer version of oahu created the database."""
+    """Create the tables of a new database, or migrate a database of an older version.
+
+    Raise an error if a newer version of oahu created the database.
+    """
     database.execute("PRAGMA foreign_keys = ON")  # reject rows of a deleted collection
     ((version,),) = database.execute("PRAGMA user_version").fetchall()
     if version > _FORMAT:
@@ -488,4 +630,9 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
             f"{_FORMAT}). Upgrade oahu."
         )
     if version == 0:
-        database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
+        database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = 1; COMMIT;")
+        version = 1
+    while version < _FORMAT:
+        script = f"BEGIN; {_MIGRATIONS[version]} PRAGMA user_version = {version + 1}; COMMIT;"
+        database.executescript(script)
+        version += 1

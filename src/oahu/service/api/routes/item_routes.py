@@ -12,6 +12,7 @@ from anyio import to_thread
 from fastapi import Query, Request, Response
 
 from oahu.service.api.access import CollectionForAdmin, CollectionForReading
+from oahu.service.api.encoding import encode_items
 from oahu.service.api.routing import check_batch_size, new_router, wait_for
 from oahu.service.api.schemas.common_schemas import CollectionName, Label
 from oahu.service.api.schemas.item_schemas import (
@@ -41,10 +42,13 @@ router = new_router("items")
 async def put_items(
     request: Request, name: CollectionName, collection: CollectionForAdmin, body: ItemUploads
 ) -> ItemsStored:
-    """Add items, or replace items with the same keys. Either all items are stored or none."""
+    """Add items, or replace items with the same keys. Either all items are stored or none.
+
+    The features of an item are given as a vector, or as a text or an image for the encoder.
+    """
     check_batch_size(request, len(body.items), "items")
     _check_unique([item.key for item in body.items])
-    items = await to_thread.run_sync(_validate, collection, body.items)
+    items = await to_thread.run_sync(_validate, collection, await encode_items(collection, body.items))
     await wait_for(collection.put_items(items))
     await to_thread.run_sync(collection.queries.apply_changes)
     return ItemsStored(stored=len(items))
@@ -61,10 +65,10 @@ def _check_unique(keys: Sequence[str]) -> None:
 def _validate(collection: Collection, items: Sequence[ItemUpload]) -> list[NewItem]:
     validated = []
     for row, item in enumerate(items):
-        vector = collection.catalogue.parse_features(item.vector, f"items/{row}/vector")
+        vector = collection.catalogue.parse_features(item.vector or [], f"items/{row}/vector")
         _check_payload(item.payload, f"items/{row}/payload")
         thumbnail = _decode_image(item.thumbnail, f"items/{row}/thumbnail")
-        validated.append(NewItem(item.key, vector.tobytes(), item.label, item.payload, thumbnail))
+        validated.append(NewItem(item.key, vector.tobytes(), item.label, item.payload, thumbnail, item.text))
     return validated
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from fastapi import Body, Request
 
 from oahu.service.api.access import CollectionForAdmin, CollectionForReading, get_service
+from oahu.service.api.encoding import encode_query
 from oahu.service.api.routing import new_router, run_search, wait_for
 from oahu.service.api.schemas.common_schemas import CandidateAge, CollectionName
 from oahu.service.api.schemas.search_schemas import (
@@ -19,7 +20,9 @@ from oahu.service.api.schemas.search_schemas import (
     CompareRequest,
     CompareResponse,
     LabelVote,
+    SearchByImage,
     SearchByKey,
+    SearchByText,
     SearchByVector,
     SearchMatch,
     SearchRequest,
@@ -43,13 +46,17 @@ async def search(
 ) -> SearchResponse:
     """Return the items that are most similar to the query, according to the current metric.
 
-    The query is the key of an item of the collection, or the features of any item.
+    The query is the key of an item of the collection, the features of any item, or a text or an image for the
+    encoder.
     """
     _check_k(request, body.k)
-    return await run_search(request, lambda: _search(collection, body))
+    encoded = await encode_query(collection, body)
+    return await run_search(request, lambda: _search(collection, encoded))
 
 
-def _search(collection: Collection, body: SearchByKey | SearchByVector) -> SearchResponse:
+def _search(
+    collection: Collection, body: SearchByKey | SearchByVector | SearchByText | SearchByImage
+) -> SearchResponse:
     found = collection.search(_query(collection, body), body.k, body.label, body.use_feedback)
     items = collection.catalogue.items([key for key, _, _ in found.matches])
     matches = [
@@ -76,9 +83,10 @@ async def classify(
 ) -> ClassifyResponse:
     """Predict a label by a vote of the nearest labelled items."""
     _check_k(request, body.k)
+    encoded = await encode_query(collection, body)
 
     def work() -> ClassifyResponse:
-        found = collection.classify(_query(collection, body), body.k)
+        found = collection.classify(_query(collection, encoded), body.k)
         votes = [LabelVote(label=label, share=share) for label, share in found.labels]
         label = votes[0].label if votes else None
         return ClassifyResponse(label=label, votes=votes, familiarity=found.familiarity, **_metric_fields(found))
@@ -91,9 +99,10 @@ async def compare(
     request: Request, name: CollectionName, collection: CollectionForReading, body: CompareRequest
 ) -> CompareResponse:
     """Return whether two items are similar: yes, no or unknown."""
+    encoded = [(field, await encode_query(collection, item, field)) for field, item in body]
 
     def work() -> CompareResponse:
-        first, second = (_query(collection, item, f"{field}/") for field, item in body)
+        first, second = (_query(collection, item, f"{field}/") for field, item in encoded)
         found = collection.compare(first, second)
         return CompareResponse(
             answer=found.answer,  # type: ignore[arg-type]

@@ -37,6 +37,13 @@ class CreateCollection(RequestModel):
         "experts",
         description="Ranking rule: by the votes of the metric's spaces (experts), or by the joint vectors (joint).",
     )
+    encoder: Literal["lsa"] | None = Field(
+        None,
+        description=(
+            "Encoder of texts. lsa: TF-IDF and a truncated SVD, fitted on the texts of the collection. Null: the "
+            "encoder function of the service, if it has one."
+        ),
+    )
 
 
 class CollectionState(BaseModel):
@@ -49,6 +56,7 @@ class CollectionState(BaseModel):
     closure: int
     contradictions: str
     vote: str
+    encoder: str | None = Field(description="Encoder of texts and images, or null if only vectors can be sent.")
     created: float = Field(description="Creation time, in seconds since 1970.")
     items: int = Field(description="Number of items.")
     last_seq: int = Field(description="Sequence number of the newest log entry.")
