@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -30,6 +33,26 @@ def url(tmp_path: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         server.should_exit = True
         thread.join()
+
+
+def test_the_guide_on_import_and_export(url: str, tmp_path: Path) -> None:
+    page = (GUIDES / "import-and-export.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
+    (tmp_path / "teas.csv").write_text(table)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    printed = []
+    for block in re.findall(r"```bash\n(.*?)```", page, flags=re.DOTALL):
+        commands = block.replace("--create", f"--create --url {url}").replace("oahu ", f"{sys.executable} -m oahu ")
+        done = subprocess.run(
+            ["bash", "-euc", commands], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        printed += done.stderr.splitlines()
+    assert printed == [
+        "Added 3 items to 'teas'.",
+        "teas-export contains 3 items and 0 log entries of 'teas'.",
+        "Created the collection 'teas-copy' with 3 items and 0 log entries.",
+    ]
 
 
 def test_the_guide_on_texts_and_images(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from oahu.constraints import Pair, Triplet
 from oahu.exceptions import InvalidInputError, ServiceRequestError
 from oahu.io.atomic_files import write_atomically
+from oahu.io.item_tables import read_item_table
 
 try:
     import httpx
@@ -194,6 +195,48 @@ class Client:
             batch = range(start, min(len(keys), start + _BATCH_SIZE))
             self._request("PUT", self._path("/items"), {"items": [item(row) for row in batch]}, repeatable=True)
         return len(keys)
+
+    def put_file(
+        self,
+        path: str | Path,
+        *,
+        key: str,
+        vector: str | None = None,
+        text: str | None = None,
+        label: str | None = None,
+        payload: Sequence[str] = (),
+        create: bool = False,
+    ) -> int:
+        """Add the items of a .csv, .tsv or .parquet file. Return the number of items.
+
+        The whole file is read and checked before the first item is sent.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        key : str
+            Column of the keys.
+        vector : str, optional
+            Column of vectors, or a pattern of number columns such as ``emb_*``.
+        text : str, optional
+            Column of texts for the encoder of the collection, instead of vectors.
+        label : str, optional
+            Column of labels.
+        payload : sequence of str
+            Columns of the payload. Patterns are possible.
+        create : bool
+            Whether to create the collection if it does not exist. This needs vectors.
+        """
+        table = read_item_table(path, key=key, vector=vector, text=text, label=label, payload=payload)
+        if create and all(other["name"] != self._name for other in self.collections()):
+            if table.vectors is None:
+                raise InvalidInputError(
+                    "The dimension of a new collection for texts is not known. Create the collection first."
+                )
+            self.create(table.vectors.shape[1])
+        payloads = table.payloads if payload else None
+        return self.put(table.keys, table.vectors, table.labels, payloads, texts=table.texts)
 
     def item(self, key: str, *, vector: bool = False) -> dict[str, Any]:
         """Return an item with its label and payload, and with its features if ``vector`` is true."""
