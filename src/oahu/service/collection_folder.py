@@ -172,7 +172,8 @@ def import_collection(folder: Path, data: Path, name: str | None = None) -> tupl
     name : str or None
         The name of the new collection. By default, the name of the exported collection.
     """
-    settings = Settings(data=data)  # type: ignore[arg-type]
+    given: dict[str, Any] = {"data": data}  # the other settings come from the environment
+    settings = Settings(**given)
     content = _read(folder, settings, name)
     store = SQLiteStore(settings.data)
     try:
