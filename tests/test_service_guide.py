@@ -61,7 +61,7 @@ def test_the_guide_runs_from_top_to_bottom(
             assert "urn:oahu:problem" not in done.stdout, done.stdout
             outputs.append(done.stdout)
     names["digits"].close()
-    assert len(blocks) == 11
+    assert len(blocks) == 12
     first, again = (
         re.findall(r'"key":"(\w+)"', part)[:3] for part in outputs[1].split('{"metric_version"')[1:][:2]
     )

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.service.errors import InvalidRequestError, NotFoundError
+from oahu.service.errors import InvalidRequestError, NotFoundError, QuotaExceededError
 from oahu.service.feature_store import FeatureStore
 from oahu.service.records import AddedItem, CatalogueChange, CatalogueItem, CollectionConfig, NewItem
 from oahu.service.store import Store, StoreReader, Transaction
@@ -56,12 +56,17 @@ class Catalogue:
     # -- commands ----------------------------------------------------------------------------------------
 
     def put_items(
-        self, transaction: Transaction, items: Sequence[NewItem], in_use: Callable[[int], bool]
+        self,
+        transaction: Transaction,
+        items: Sequence[NewItem],
+        in_use: Callable[[int], bool],
+        quota: int | None = None,
     ) -> CatalogueChange:
         """Add items, or replace the items with the same keys.
 
         An item with new features gets a new item number, because feedback about the old features does not apply to
         the new features. The old features are deleted, unless ``in_use`` returns True for the old item number.
+        ``quota`` is a limit of the API key for the number of items.
         """
         state = self._current(transaction)
         n_new = len({item.key for item in items} - state.numbers.keys())
@@ -69,6 +74,11 @@ class Catalogue:
             raise InvalidRequestError(
                 f"A collection can contain at most {self._max_items} items (OAHU_MAX_ITEMS). The collection "
                 f"contains {len(state.numbers)} items, and the request adds {n_new} items."
+            )
+        if quota is not None and n_new and len(state.numbers) + n_new > quota:
+            raise QuotaExceededError(
+                f"This API key is limited to {quota} items in a collection. {self._config.name!r} contains "
+                f"{len(state.numbers)} items, and the request adds {n_new} items."
             )
         transaction.after_rollback(self._reload)
         change, is_new = CatalogueChange(), self._have_new_features(transaction, state, items)

@@ -156,11 +156,14 @@ class Collection:
 
     # -- items -------------------------------------------------------------------------------------------
 
-    def put_items(self, items: Sequence[NewItem]) -> Future[CatalogueChange]:
-        """Add items, or replace the items with the same keys. Either all items are stored or none."""
+    def put_items(self, items: Sequence[NewItem], quota: int | None = None) -> Future[CatalogueChange]:
+        """Add items, or replace the items with the same keys. Either all items are stored or none.
+
+        ``quota`` is the maximum number of items in the collection that the API key allows.
+        """
 
         def command(transaction: Transaction) -> CatalogueChange:
-            change = self.catalogue.put_items(transaction, items, self._in_use(transaction))
+            change = self.catalogue.put_items(transaction, items, self._in_use(transaction), quota)
             transaction.after_commit(lambda: self._catalogue_changed(change))
             return change
 

@@ -17,6 +17,7 @@ __all__ = [
     "LearnerFailedError",
     "NotFoundError",
     "OverloadedError",
+    "QuotaExceededError",
     "ServiceError",
     "StoreBusyError",
     "StoreFullError",
@@ -100,6 +101,12 @@ class EncoderTimeoutError(ServiceError):
     """The encoder of texts and images took too long. Requests with vectors are not affected."""
 
     status, kind, title = 504, "encoder-timeout", "The encoder took too long"
+
+
+class QuotaExceededError(ServiceError):
+    """The request exceeds a limit of the API key."""
+
+    status, kind, title = 403, "quota", "A limit of the API key is exceeded"
 
 
 class OverloadedError(ServiceError):

@@ -44,7 +44,7 @@ class Problem(BaseModel):
 _DESCRIPTIONS = {
     400: "The request body is not valid JSON",
     401: "A valid API key is required",
-    403: "The role of the API key does not allow this, or the request comes from a page of another site",
+    403: "The API key does not allow this (role, collections, limit of items), or the page is of another site",
     404: "Not found",
     405: "Method not allowed",
     408: "The request body did not arrive in time",

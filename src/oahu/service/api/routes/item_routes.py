@@ -11,7 +11,7 @@ import orjson
 from anyio import to_thread
 from fastapi import Query, Request, Response
 
-from oahu.service.api.access import CollectionForAdmin, CollectionForReading
+from oahu.service.api.access import CollectionForAdmin, CollectionForReading, get_access
 from oahu.service.api.encoding import encode_items
 from oahu.service.api.routing import check_batch_size, new_router, wait_for
 from oahu.service.api.schemas.common_schemas import CollectionName, Label
@@ -49,7 +49,7 @@ async def put_items(
     check_batch_size(request, len(body.items), "items")
     _check_unique([item.key for item in body.items])
     items = await to_thread.run_sync(_validate, collection, await encode_items(collection, body.items))
-    await wait_for(collection.put_items(items))
+    await wait_for(collection.put_items(items, get_access(request).max_items(request)))
     await to_thread.run_sync(collection.queries.apply_changes)
     return ItemsStored(stored=len(items))
 
