@@ -72,7 +72,7 @@ class _Request:
             self.future.set_result(vectors)
 
     def fail(self, error: ServiceError) -> None:
-        if self.future.set_running_or_notify_cancel():
+        if not self.future.done() and self.future.set_running_or_notify_cancel():
             self.future.set_exception(error)
 
 
@@ -146,7 +146,13 @@ class EncoderProcess:
 
     def _run(self) -> None:
         while (batch := self._next_batch()) is not None:
-            self._encode(batch)
+            try:
+                self._encode(batch)
+            except Exception as error:  # for example, no memory for a new process
+                log.exception("the encoder %s failed", self.address)
+                self._stop_process()
+                for request, _ in batch:
+                    request.fail(EncoderFailedError(f"The encoder {self.address} failed: {_describe(error)}"))
             self._put_back([request for request, _ in batch])
         for request in self._queue:
             request.fail(OverloadedError("The service is shutting down.", retry_after=1))

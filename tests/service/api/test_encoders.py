@@ -334,6 +334,37 @@ def test_refit_knows_the_words_of_all_texts_and_keeps_feedback(server: Any) -> N
     server.add_feedback(path, {"query": "green", "positive": ["wine"]})  # changes are accepted again
 
 
+def test_a_refit_outlasts_a_restart(tmp_path: Path, run_app: Any) -> None:
+    settings = Settings(data=tmp_path / "data", page=False, fresh_wait=600.0)
+    with run_app(create_app(settings)) as server:
+        path, texts = lsa_collection(server)
+        server.add_feedback(path, {"query": "text-1", "positive": ["text-2"], "negative": ["text-3"]})
+        put(server, path, {"key": "new", "text": "a samovar keeps water hot"})
+        server.request("POST", f"{path}/encoder/refit")
+        server.add_feedback(path, {"query": "text-4", "positive": ["text-5"], "negative": ["text-6"]})
+        before = [search(server, path, text=text, k=10)["matches"] for text in (texts[1], "samovar")]
+        assert before[1][0]["key"] == "new"
+    with run_app(create_app(settings)) as server:
+        after = [search(server, path, text=text, k=10)["matches"] for text in (texts[1], "samovar")]
+        assert after == before
+        assert [one.name for one in (settings.data / "snapshots").iterdir()] == [
+            str(server.service.collection(path.rpartition("/")[2]).id)
+        ]
+
+
+def test_searches_continue_and_changes_are_rejected_during_a_refit(server: Any) -> None:
+    path = server.new_collection(n=0, encoder="lsa")
+    put(server, path, {"key": "a", "text": "green tea"})
+    collection = server.service.collection(path.rpartition("/")[2])
+    collection.freeze()  # the first step of a refit
+    assert keys(search(server, path, text="green")) == ["a"]
+    problem = put(server, path, {"key": "b", "text": "tea"}, status=503)
+    assert "are being encoded again. Send the request again later." in problem["detail"]
+    server.request("DELETE", path, 503)
+    collection.freeze(False)
+    put(server, path, {"key": "b", "text": "tea"})
+
+
 def test_refit_equals_a_collection_that_had_all_texts_at_once(server: Any) -> None:
     texts = sentences()[:40]
     path = server.new_collection(n=0, dimension=16, encoder="lsa")
