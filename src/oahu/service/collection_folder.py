@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import numpy as np
 import orjson
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from oahu.exceptions import InvalidInputError, OAHUError
 from oahu.service.api.schemas.common_schemas import CollectionName, ItemKey, Label, RequestModel
@@ -38,13 +38,14 @@ from oahu.service.records import Calibration, CollectionConfig, NewItem, change_
 from oahu.service.settings import Settings
 from oahu.service.store import SQLiteStore
 from oahu.service.store.interface import StoredEntry, StoredItem
-from oahu.service.store.sqlite import reading
+from oahu.service.store.sqlite import LOG_TABLES, reading
 from oahu.version import __version__
 
 __all__ = ["export_collection", "import_collection"]
 
 _FORMAT: Final = 1
 _NAME: Final = TypeAdapter(CollectionName)
+_KEY: Final = TypeAdapter(ItemKey)
 _THUMBNAIL: Final = re.compile(r"thumbnails/[0-9]+\.(png|jpeg|webp|gif)\Z")
 _MODEL: Final = re.compile(r"models/[0-9]+\.oahu\Z")
 
@@ -53,7 +54,7 @@ class _ItemLine(RequestModel):
     """One line of ``items.jsonl``."""
 
     number: int
-    key: ItemKey
+    key: str
     vector: list[float]
     label: Label | None = None
     payload: dict[str, JsonValue] | None = None
@@ -62,8 +63,10 @@ class _ItemLine(RequestModel):
     deleted: bool = False
 
 
-class _EntryLine(RequestModel):
-    """One line of ``feedback.jsonl``."""
+class _EntryLine(BaseModel):
+    """One line of ``feedback.jsonl``. Further fields are columns of the log and rows of the tables of the log."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
 
     seq: int
     time: float
@@ -145,7 +148,7 @@ def _item_line(stored: StoredItem, dtype: np.dtype[Any], folder: Path) -> dict[s
 
 
 def _entry_line(entry: StoredEntry, folder: Path) -> dict[str, Any]:
-    line: dict[str, Any] = {"seq": entry.seq, "time": entry.time, "change": entry.change}
+    line: dict[str, Any] = {"seq": entry.seq, **entry.columns, **entry.rows}
     if entry.examples is not None:
         line["examples"] = base64.b64encode(entry.examples).decode()
     if entry.model is not None:
@@ -259,17 +262,22 @@ def _stored_item(line: bytes, dimension: int, dtype: np.dtype[Any], folder: Path
         thumbnail = _file(folder, one.thumbnail, _THUMBNAIL)
         if image_type(thumbnail) is None:
             raise ValueError(f"{one.thumbnail} must be a PNG, JPEG, WebP or GIF image.")
+    if not one.deleted:
+        _KEY.validate_python(one.key)
     item = NewItem(one.key, vector.tobytes(), one.label, one.payload, thumbnail, one.text)
     return StoredItem(one.number, item, not one.deleted)
 
 
 def _stored_entry(line: bytes, folder: Path) -> StoredEntry:
     one = _EntryLine.model_validate(orjson.loads(line))
+    more = one.model_extra or {}
+    rows = {table: more[table] for table in LOG_TABLES if table in more}
+    columns = {name: value for name, value in more.items() if name not in rows}
     with suppress(LookupError):
         change_from_json(list(one.change))
         model = None if one.model is None else _file(folder, one.model, _MODEL)
         examples = None if one.examples is None else base64.b64decode(one.examples, validate=True)
-        return StoredEntry(one.seq, one.time, list(one.change), examples, model)
+        return StoredEntry(one.seq, {"time": one.time, "change": one.change, **columns}, rows, examples, model)
     raise ValueError(f"unknown kind of log entry {one.change[:1]}")
 
 

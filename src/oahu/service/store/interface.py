@@ -65,11 +65,23 @@ class StoredItem(NamedTuple):
 
 
 class StoredEntry(NamedTuple):
-    """A log entry with its content in JSON form, its training examples, and the model file of a replacement."""
+    """A log entry with everything that is stored about it.
+
+    Attributes
+    ----------
+    columns : dict
+        The columns of the log, with the change in JSON form: ``time``, ``change``.
+    rows : dict
+        The rows of other tables that belong to the entry, for example the range of an undo.
+    examples : bytes or None
+        The training examples.
+    model : bytes or None
+        The model file of a model replacement.
+    """
 
     seq: int
-    time: float
-    change: list[Any]
+    columns: dict[str, Any]
+    rows: dict[str, list[list[Any]]]
     examples: bytes | None
     model: bytes | None
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from oahu.service.errors import ServiceError, StoreFullError, StoreUnavailableError
+from oahu.service.errors import InvalidRequestError, ServiceError, StoreFullError, StoreUnavailableError
 from oahu.service.records import (
     Calibration,
     CatalogueItem,
@@ -44,7 +44,7 @@ from oahu.service.store.interface import (
 from oahu.service.store.lock import Lock
 from oahu.service.store.snapshots import SnapshotFolder
 
-__all__ = ["DATABASE", "SQLiteStore", "reading"]
+__all__ = ["DATABASE", "LOG_TABLES", "SQLiteStore", "reading"]
 
 T = TypeVar("T")
 
@@ -93,6 +93,8 @@ CREATE TABLE texts (
 CREATE TABLE encoders (collection INTEGER PRIMARY KEY REFERENCES collections, data BLOB NOT NULL);
 """
 _MIGRATIONS: Final = {1: _ENCODER_TABLES}  # by the store format to migrate from
+#: Tables with further rows of log entries. Their first columns are the collection and the sequence number.
+LOG_TABLES: Final = ("undos",)
 #: A collection under this name is incomplete: an import or a refit has not finished.
 _BUILDING: Final = "building "
 _TABLES: Final = (
@@ -255,17 +257,36 @@ class _Reader(ABC):
             after = page[-1][0]
 
     def stored_log(self, collection: int) -> Iterator[StoredEntry]:
-        after = 0
+        after, names = 0, self._log_columns()
         sql = (
-            "SELECT log.seq, log.time, log.change, t.examples, m.data FROM log"
+            f"SELECT {', '.join(f'log.{name}' for name in names)}, t.examples, m.data FROM log"
             " LEFT JOIN training_examples AS t ON t.collection = log.collection AND t.seq = log.seq"
             " LEFT JOIN models AS m ON m.collection = log.collection AND m.seq = log.seq"
             f" WHERE log.collection = ? AND log.seq > ? ORDER BY log.seq LIMIT {_PAGE_SIZE}"
         )
         while page := self._query(sql, collection, after):
-            for seq, when, change, examples, model in page:
-                yield StoredEntry(seq, when, orjson.loads(change), examples, model)
-            after = page[-1][0]
+            first, last = page[0][0], page[-1][0]
+            related = {table: self._rows_by_seq(table, collection, first, last) for table in LOG_TABLES}
+            for row in page:
+                columns = dict(zip(names, row, strict=False))
+                columns["change"] = orjson.loads(columns["change"])
+                seq = columns.pop("seq")
+                rows = {table: found[seq] for table, found in related.items() if seq in found}
+                yield StoredEntry(seq, columns, rows, *row[-2:])
+            after = last
+
+    def _log_columns(self) -> list[str]:
+        """Return the columns of the log, ``seq`` first."""
+        names = [name for (name,) in self._query("SELECT name FROM pragma_table_info('log')")]
+        return ["seq", *(name for name in names if name not in ("collection", "seq"))]
+
+    def _rows_by_seq(self, table: str, collection: int, first: int, last: int) -> dict[int, list[list[Any]]]:
+        """Return the rows of a table for log entries, without the collection and the sequence number."""
+        rows: dict[int, list[list[Any]]] = {}
+        sql = f"SELECT * FROM {table} WHERE collection = ? AND seq BETWEEN ? AND ?"
+        for _, seq, *values in self._query(sql, collection, first, last):
+            rows.setdefault(seq, []).append(values)
+        return rows
 
     def calibration(self, collection: int) -> Calibration | None:
         found = self._query("SELECT calibration FROM collections WHERE id = ?", collection)
@@ -389,15 +410,31 @@ class _Writer(_Reader):
                 self._store_text(collection, item, number)
 
     def copy_log(self, collection: int, entries: Iterable[StoredEntry]) -> None:
-        for seq, when, (kind, *values), examples, model in entries:
-            change = orjson.dumps([kind, *values]).decode()
-            self.database.execute("INSERT INTO log VALUES (?, ?, ?, ?)", (collection, seq, when, change))
-            if kind == "undo":
-                self.database.execute("INSERT INTO undos VALUES (?, ?, ?, ?)", (collection, seq, *values))
+        known = self._log_columns()
+        count = "SELECT count(*) - 2 FROM pragma_table_info(?)"
+        widths = {table: self._query(count, table)[0][0] for table in LOG_TABLES}
+        for seq, columns, rows, examples, model in entries:
+            if unknown := sorted(columns.keys() - set(known)):
+                raise InvalidRequestError(f"Log entry {seq} has the unknown field {unknown[0]!r}.")
+            values = {"collection": collection, "seq": seq, **columns}
+            values["change"] = orjson.dumps(columns["change"]).decode()
+            self._insert("log", list(values.values()), f"({', '.join(values)})")
+            for table in LOG_TABLES:
+                for row in rows.get(table, ()):
+                    if not isinstance(row, list) or len(row) != widths[table]:
+                        raise InvalidRequestError(
+                            f"Log entry {seq}: each row of {table!r} must have {widths[table]} values. Got {row!r} "
+                            "instead."
+                        )
+                    self._insert(table, [collection, seq, *row])
             if examples is not None:
                 self.store_examples(collection, [(seq, examples)])
             if model is not None:
                 self.store_model(collection, seq, model)
+
+    def _insert(self, table: str, values: Sequence[Any], columns: str = "") -> None:
+        marks = ", ".join("?" * len(values))
+        self.database.execute(f"INSERT INTO {table} {columns} VALUES ({marks})", values)
 
     def store_encoder(self, collection: int, data: bytes) -> None:
         self.database.execute("INSERT OR REPLACE INTO encoders VALUES (?, ?)", (collection, data))
