@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -225,7 +228,7 @@ def edit_head(**fields: Any) -> Callable[[Path], None]:
         (edit_line("items.jsonl", 3, number=2), r"do not fit together: IntegrityError"),
         (edit_line("feedback.jsonl", 1, change=["vote", 1]), r"line 2: unknown kind of log entry"),
         (edit_line("feedback.jsonl", 1, colour="red"), r"Log entry 2 has the unknown field 'colour'"),
-        (edit_line("feedback.jsonl", 1, undos=[[1]]), r"each row of 'undos' must have 2 values"),
+        (edit_line("feedback.jsonl", 1, undos=[[1]]), r"Log entry 2, 'undos': each row must have 2 values"),
         (edit_line("feedback.jsonl", 1, examples="?"), r"feedback\.jsonl, line 2: "),
         (edit_head(format=7), r"has format 7"),
         (edit_head(config={"name": "../up"}), r"not the head of an exported collection"),
@@ -245,6 +248,44 @@ def test_a_damaged_folder_stores_nothing(
     assert service.collections == []
     rows = service.store._query("SELECT count(*) FROM vectors UNION ALL SELECT count(*) FROM collections")
     assert rows in ([(0,)], [(0,), (0,)])
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("replaces", [True, False], ids=["refit", "import"])
+def test_a_process_that_is_killed_while_it_copies_leaves_the_original(
+    open_service: Callable[..., Service], tmp_path: Path, replaces: bool
+) -> None:
+    service = open_service()
+    before = answers(fill(service))
+    service.close()
+    done = subprocess.run([sys.executable, "-c", KILLED_COPY, str(service.settings.data), "yes" * replaces])
+    assert done.returncode == -signal.SIGKILL
+    again = open_service()
+    assert [collection.config.name for collection in again.collections] == ["teas"]
+    assert answers(again.collection("teas")) == before
+    assert again.store._query("SELECT DISTINCT collection FROM vectors") == [(again.collection("teas").id,)]
+
+
+#: Copies the collection and kills the process when the items and the log are stored.
+KILLED_COPY = """
+import os, sys
+from dataclasses import replace
+from pathlib import Path
+from oahu.service.collection_copy import build_collection, read_content
+from oahu.service.service import Service
+from oahu.service.settings import Settings
+
+def killed(rows):
+    yield from rows
+    os.kill(os.getpid(), 9)
+
+service = Service(Settings(data=Path(sys.argv[1])))
+service.open()
+old = service.collection("teas")
+content = read_content(service.store, old.stored)
+content = replace(content, log=killed(list(content.log)), config=replace(content.config, name="teas"))
+build_collection(service.store, service.settings, content, replaces=old if sys.argv[2] else None)
+"""
 
 
 def test_an_import_that_was_killed_is_removed_at_the_next_start(

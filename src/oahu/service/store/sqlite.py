@@ -420,12 +420,7 @@ class _Writer(_Reader):
             values["change"] = orjson.dumps(columns["change"]).decode()
             self._insert("log", list(values.values()), f"({', '.join(values)})")
             for table in LOG_TABLES:
-                for row in rows.get(table, ()):
-                    if not isinstance(row, list) or len(row) != widths[table]:
-                        raise InvalidRequestError(
-                            f"Log entry {seq}: each row of {table!r} must have {widths[table]} values. Got {row!r} "
-                            "instead."
-                        )
+                for row in _checked_rows(rows.get(table, []), widths[table], f"Log entry {seq}, {table!r}"):
                     self._insert(table, [collection, seq, *row])
             if examples is not None:
                 self.store_examples(collection, [(seq, examples)])
@@ -652,6 +647,13 @@ def reading(folder: Path) -> Iterator[StoreReader]:
 
 def _chunks(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
     return (keys[start : start + count] for start in range(0, len(keys), count))
+
+
+def _checked_rows(rows: Any, width: int, where: str) -> list[list[Any]]:
+    """Return rows of an import. Raise an error if they do not have ``width`` values each."""
+    if not (isinstance(rows, list) and all(isinstance(row, list) and len(row) == width for row in rows)):
+        raise InvalidRequestError(f"{where}: each row must have {width} values. Got {rows!r} instead.")
+    return rows
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
