@@ -44,7 +44,7 @@ class ImportOptions:
 class ImportItemsOptions:
     """Options of `oahu import-items`."""
 
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=".csv, .tsv or .parquet file.", show_default=False)]
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV or Parquet file.", show_default=False)]
     collection: Annotated[str, typer.Option(help="Name of the collection.")]
     key: Annotated[str, typer.Option(help="Column of the keys.")]
     vector: Annotated[

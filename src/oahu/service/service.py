@@ -40,7 +40,8 @@ class Service:
         """Open all collections, and start the background refresh."""
         if self.encoder is not None:
             self.encoder.start()
-        self.store.commit(lambda transaction: transaction.delete_building()).result()
+        if self.store.has_building():
+            self.store.commit(lambda transaction: transaction.delete_building()).result()
         for stored in self.store.collections():
             collection = Collection(stored, self.store, self.settings, self.encoder)
             self._collections[stored.config.name] = collection

@@ -140,6 +140,10 @@ class StoreReader(Protocol):
 
     def thumbnail(self, collection: int, key: str) -> bytes | None: ...
 
+    def has_building(self) -> bool:
+        """Return whether an import or a refit was interrupted. See `Transaction.create_building`."""
+        ...
+
     def encoder(self, collection: int) -> bytes | None:
         """Return the fitted encoder of a collection, or None."""
         ...

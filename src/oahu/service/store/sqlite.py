@@ -230,6 +230,9 @@ class _Reader(ABC):
         found = self._query("SELECT thumbnail FROM items WHERE collection = ? AND key = ?", collection, key)
         return bytes(found[0][0]) if found and found[0][0] is not None else None
 
+    def has_building(self) -> bool:
+        return bool(self._query("SELECT 1 FROM collections WHERE name LIKE ? LIMIT 1", f"{_BUILDING}%"))
+
     def encoder(self, collection: int) -> bytes | None:
         found = self._query("SELECT data FROM encoders WHERE collection = ?", collection)
         return bytes(found[0][0]) if found else None
