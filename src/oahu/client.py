@@ -388,6 +388,8 @@ class Client:
 
     def encode(self, texts: Sequence[str] | None = None, *, images: Sequence[bytes] | None = None) -> NDArray[Any]:
         """Return the vectors of texts or images, of shape (n, dimension). Nothing is stored."""
+        if (texts is None) == (images is None):
+            raise InvalidInputError("Client.encode needs exactly one of 'texts' and 'images'.")
         body = {"texts": list(texts)} if texts is not None else {"images": [_base64(one) for one in images or ()]}
         vectors = self._request("POST", self._path("/encode"), body, repeatable=True)["vectors"]
         return np.stack([np.frombuffer(base64.b64decode(vector), "<f4") for vector in vectors])

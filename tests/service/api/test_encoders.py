@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import oahu
 from oahu.exceptions import InvalidInputError
 from oahu.service.api.app import create_app
 from oahu.service.images import encode_png
@@ -122,6 +123,37 @@ def test_items_and_queries_as_texts_and_images(letters: Any) -> None:
     ]
     assert server.request("GET", path)["encoder"] == "letters:encode"
     assert search(server, path, **body)["matches"] == search(server, path, vector=[3, 0, 0, 0], k=1)["matches"]
+
+
+def test_the_client_sends_texts_and_images(letters: Any) -> None:
+    server, path = letters
+    with oahu.Client(server.url, path.rpartition("/")[2]) as client:
+        assert client.put(["a", "b"], texts=["banana", "tree"], labels=["fruit", "plant"]) == 2
+        assert client.put(["c"], images=[PNG], labels=["picture"], thumbnails=[PNG]) == 1
+        assert [client.search(**query, k=1)["matches"][0]["key"] for query in ({"text": "a"}, {"image": PNG})] == [
+            "a",
+            "c",
+        ]
+        assert (client.classify(text="ee", k=1)["label"], client.classify(image=PNG, k=1)["label"]) == (
+            "plant",
+            "picture",
+        )
+        assert client.encode(["io", "a"]).tolist() == [[0, 0, 1, 1], [1, 0, 0, 0]]
+        assert client.encode(images=[PNG]).tolist() == [[len(PNG), sum(PNG) % 251, 1, 0]]
+        assert client.refit_encoder() == 2
+        for call in (
+            lambda: client.put(["a"]),
+            lambda: client.put(["a"], [[1, 2, 3, 4]], texts=["a"]),
+            lambda: client.put(["a", "b"], texts=["a"]),
+            lambda: client.search(),
+            lambda: client.search("a", text="a"),
+            lambda: client.classify(text="a", image=PNG),
+            lambda: client.encode(),
+            lambda: client.encode(["a"], images=[PNG]),
+        ):
+            with pytest.raises(InvalidInputError):
+                call()
+        assert client.describe()["items"] == 3
 
 
 def test_compare_takes_texts(letters: Any) -> None:
