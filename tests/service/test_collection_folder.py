@@ -251,14 +251,14 @@ def test_a_damaged_folder_stores_nothing(
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("replaces", [True, False], ids=["refit", "import"])
-def test_a_process_that_is_killed_while_it_copies_leaves_the_original(
-    open_service: Callable[..., Service], tmp_path: Path, replaces: bool
+@pytest.mark.parametrize("moment", ["refit", "import", "refit, at the end"])
+def test_a_process_that_is_killed_while_it_copies_leaves_one_equal_collection(
+    open_service: Callable[..., Service], moment: str
 ) -> None:
     service = open_service()
     before = answers(fill(service))
     service.close()
-    done = subprocess.run([sys.executable, "-c", KILLED_COPY, str(service.settings.data), "yes" * replaces])
+    done = subprocess.run([sys.executable, "-c", KILLED_COPY, str(service.settings.data), moment])
     assert done.returncode == -signal.SIGKILL
     again = open_service()
     assert [collection.config.name for collection in again.collections] == ["teas"]
@@ -266,7 +266,8 @@ def test_a_process_that_is_killed_while_it_copies_leaves_the_original(
     assert again.store._query("SELECT DISTINCT collection FROM vectors") == [(again.collection("teas").id,)]
 
 
-#: Copies the collection and kills the process when the items and the log are stored.
+#: Copies the collection and kills the process: when the items and the log are stored, or at the end of a refit, before
+#: the old collection is deleted.
 KILLED_COPY = """
 import os, sys
 from dataclasses import replace
@@ -277,14 +278,18 @@ from oahu.service.settings import Settings
 
 def killed(rows):
     yield from rows
-    os.kill(os.getpid(), 9)
+    if not at_end:
+        os.kill(os.getpid(), 9)
 
+moment = sys.argv[2]
+at_end = moment.endswith("end")
 service = Service(Settings(data=Path(sys.argv[1])))
 service.open()
 old = service.collection("teas")
 content = read_content(service.store, old.stored)
 content = replace(content, log=killed(list(content.log)), config=replace(content.config, name="teas"))
-build_collection(service.store, service.settings, content, replaces=old if sys.argv[2] else None)
+build_collection(service.store, service.settings, content, replaces=None if moment == "import" else old)
+os.kill(os.getpid(), 9)
 """
 
 

@@ -102,7 +102,8 @@ def build_collection(
     process : EncoderProcess or None
         The encoder function of the service.
     replaces : Collection or None
-        A collection of the same name, which is deleted in the transaction that makes the new collection visible.
+        A collection of the same name. The transaction that makes the new collection visible makes this collection
+        invisible. The caller deletes it when no query uses it any more.
     """
     stored = store.commit(lambda transaction: transaction.create_building(content.config, content.created)).result()
     collection: Collection | None = None
@@ -144,7 +145,7 @@ def _fill(store: Store, id_: int, content: CollectionContent) -> None:
 def _finish(transaction: Transaction, stored: StoredCollection, replaces: Collection | None) -> None:
     name = stored.config.name
     if replaces is not None:
-        transaction.delete(replaces.id)
+        transaction.replace_by_building(replaces.id, stored.id)
     elif any(other.config.name == name for other in transaction.collections()):
         raise ConflictError(f"The collection {name!r} already exists.")
     transaction.finish_building(stored.id, name)

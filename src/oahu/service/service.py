@@ -21,6 +21,7 @@ __all__ = ["Service"]
 _REFRESH_POLL = 0.1  # seconds between two checks for outdated indexes
 _NICENESS = 10  # priority of the background refresh
 _MAX_PAUSE = 0.05  # seconds that a refresh waits for running queries of a collection between two blocks
+_QUERY_SECONDS = 0.5  # seconds in which running queries of a replaced collection end
 
 log = logging.getLogger("oahu.service")
 
@@ -124,6 +125,8 @@ class Service:
                 old.freeze(False)
                 raise
             self._collections[name] = new
+            self._stop.wait(_QUERY_SECONDS)  # running queries still read the rows of the old collection
+            self.store.commit(lambda transaction: transaction.delete(old.id)).result()
             old.discard()
         finally:
             self._refitting.release()

@@ -348,13 +348,21 @@ def test_refit_knows_the_words_of_all_texts_and_keeps_feedback(server: Any) -> N
     put(server, path, {"key": "black", "text": "black tea"}, {"key": "wine", "text": "red wine"})
     put(server, path, {"key": "vector", "vector": [1, 0, 0, 0, 0, 0, 0, 0]})
     server.add_feedback(path, {"query": "green", "positive": ["wine"], "negative": ["black"]})
-    undone = server.add_feedback(path, {"first": "black", "second": "vector", "same": True})
+    repeated = {"headers": {"Idempotency-Key": "third"}}
+    undone = server.add_feedback(path, {"first": "black", "second": "vector", "same": True}, **repeated)
     server.request("DELETE", f"{path}/feedback/{undone['last_seq']}")
     log = server.request("GET", f"{path}/feedback")
     assert "knows none of the words" in search(server, path, 422, text="wine")["detail"]
     assert server.request("POST", f"{path}/encoder/refit") == {"texts": 3}
     assert keys(search(server, path, text="wine", k=1)) == ["wine"]
     assert server.request("GET", f"{path}/feedback") == log
+    collection = server.service.collection(path.rpartition("/")[2])
+    named = "SELECT id FROM collections WHERE json_extract(config, '$.name') = ?"
+    assert server.service.store._query(named, collection.config.name) == [
+        (collection.id,)
+    ]  # the old one is deleted
+    again = server.add_feedback(path, {"first": "black", "second": "vector", "same": True}, **repeated)
+    assert again == {**undone, "replayed": True}  # a retry after the refit stores nothing
     found = search(server, path, key="green")["matches"]
     assert (found[0]["key"], found[0]["feedback"]) == ("wine", "similar")
     assert found[-1]["feedback"] == "dissimilar"

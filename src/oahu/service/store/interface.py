@@ -188,6 +188,10 @@ class Transaction(StoreReader, Protocol):
         """Create a collection that is invisible until `finish_building`."""
         ...
 
+    def replace_by_building(self, collection: int, building: int) -> None:
+        """Make a collection invisible. The collection ``building`` takes over its receipts."""
+        ...
+
     def finish_building(self, collection: int, name: str) -> None:
         """Make a collection visible. Its name must be free."""
         ...

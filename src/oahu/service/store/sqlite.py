@@ -95,6 +95,8 @@ CREATE TABLE encoders (collection INTEGER PRIMARY KEY REFERENCES collections, da
 _MIGRATIONS: Final = {1: _ENCODER_TABLES}  # by the store format to migrate from
 #: Tables with further rows of log entries. Their first columns are the collection and the sequence number.
 LOG_TABLES: Final = ("undos",)
+#: Tables that a copy takes over from the collection that it replaces.
+_KEPT_TABLES: Final = ("receipts",)
 #: A collection under this name is incomplete: an import or a refit has not finished.
 _BUILDING: Final = "building "
 _TABLES: Final = (
@@ -393,6 +395,11 @@ class _Writer(_Reader):
             (f"{_BUILDING}{uuid.uuid4().hex}", orjson.dumps(asdict(config)).decode(), created),
         ).fetchone()
         return StoredCollection(row[0], config, created)
+
+    def replace_by_building(self, collection: int, building: int) -> None:
+        for table in _KEPT_TABLES:
+            self.database.execute(f"UPDATE {table} SET collection = ? WHERE collection = ?", (building, collection))
+        self.finish_building(collection, f"{_BUILDING}{uuid.uuid4().hex}")
 
     def finish_building(self, collection: int, name: str) -> None:
         self.database.execute("UPDATE collections SET name = ? WHERE id = ?", (name, collection))
