@@ -266,8 +266,8 @@ def test_a_process_that_is_killed_while_it_copies_leaves_one_equal_collection(
     assert again.store._query("SELECT DISTINCT collection FROM vectors") == [(again.collection("teas").id,)]
 
 
-#: Copies the collection and kills the process: when the items and the log are stored, or at the end of a refit, before
-#: the old collection is deleted.
+#: Copies the collection and kills the process: when the items and the log are stored, or at the end of a refit,
+#: before the old collection is deleted.
 KILLED_COPY = """
 import os, sys
 from dataclasses import replace
