@@ -35,6 +35,7 @@ def url(tmp_path: Path) -> Iterator[str]:
         thread.join()
 
 
+@pytest.mark.server
 def test_the_guide_on_import_and_export(url: str, tmp_path: Path) -> None:
     page = (GUIDES / "import-and-export.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
