@@ -17,12 +17,13 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from oahu.constraints import Click, Pair, Triplet
 from oahu.constraints.single import check_click
 from oahu.exceptions import InvalidInputError, ServiceRequestError, ServiceTimeoutError
 from oahu.io.atomic_files import write_atomically
+from oahu.io.item_tables import read_item_table
 
 try:
     import httpx
@@ -122,8 +123,8 @@ class Client:
         learner : str
             Name of the learner, one of `oahu.LEARNERS`.
         **options
-            Further fields of the HTTP request: ``parameters`` (of the learner), ``closure``, ``contradictions`` and
-            ``vote``.
+            Further fields of the HTTP request: ``parameters`` (of the learner), ``closure``, ``contradictions``,
+            ``vote`` and ``encoder``.
         """
         body = {"name": self._name, "dimension": dimension, "learner": learner, **options}
         self._request("POST", "/collections", body)
@@ -189,10 +190,13 @@ class Client:
     def put(
         self,
         keys: Sequence[str],
-        vectors: ArrayLike,
+        vectors: ArrayLike | None = None,
         labels: Sequence[str | None] | None = None,
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         thumbnails: Sequence[bytes | None] | None = None,
+        *,
+        texts: Sequence[str] | None = None,
+        images: Sequence[bytes] | None = None,
     ) -> int:
         """Add items. An item replaces an existing item with the same key. Return the number of items sent.
 
@@ -203,7 +207,7 @@ class Client:
         ----------
         keys : sequence of str
             Keys of the items.
-        vectors : array-like of shape (n_items, dimension)
+        vectors : array-like of shape (n_items, dimension), optional
             Features of the items. The features are sent as float32.
         labels : sequence of str or None, optional
             Labels of the items.
@@ -211,8 +215,12 @@ class Client:
             JSON objects to store with the items.
         thumbnails : sequence of bytes or None, optional
             Thumbnails of the items: contents of PNG, JPEG, WebP or GIF files.
+        texts, images : sequence of str or bytes, optional
+            Texts, or contents of image files, instead of vectors. The encoder of the collection converts them.
         """
-        columns = {"label": labels, "payload": payloads, "thumbnail": thumbnails}
+        if sum(given is not None for given in (vectors, texts, images)) != 1:
+            raise InvalidInputError("Client.put needs exactly one of 'vectors', 'texts' and 'images'.")
+        columns = {"text": texts, "image": images, "label": labels, "payload": payloads, "thumbnail": thumbnails}
         item = _item_bodies(keys, vectors, columns)
         for start in range(0, len(keys), _BATCH_SIZE):
             batch = range(start, min(len(keys), start + _BATCH_SIZE))
@@ -253,6 +261,48 @@ class Client:
             body = {"items": [item(row) for row in range(start, min(len(keys), start + _BATCH_SIZE))]}
             self._request("PATCH", self._path("/items"), body, repeatable=True, headers=headers)
         return len(keys)
+
+    def put_file(
+        self,
+        path: str | Path,
+        *,
+        key: str,
+        vector: str | None = None,
+        text: str | None = None,
+        label: str | None = None,
+        payload: Sequence[str] = (),
+        create: bool = False,
+    ) -> int:
+        """Add the items of a .csv, .tsv or .parquet file. Return the number of items.
+
+        The whole file is read and checked before the first item is sent.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        key : str
+            Column of the keys.
+        vector : str, optional
+            Column of vectors, or a pattern of number columns such as ``emb_*``.
+        text : str, optional
+            Column of texts for the encoder of the collection, instead of vectors.
+        label : str, optional
+            Column of labels.
+        payload : sequence of str
+            Columns of the payload. Patterns are possible.
+        create : bool
+            Whether to create the collection if it does not exist. This needs vectors.
+        """
+        table = read_item_table(path, key=key, vector=vector, text=text, label=label, payload=payload)
+        if create and all(other["name"] != self._name for other in self.collections()):
+            if table.vectors is None:
+                raise InvalidInputError(
+                    "The dimension of a new collection for texts is not known. Create the collection first."
+                )
+            self.create(table.vectors.shape[1])
+        payloads = table.payloads if payload else None
+        return self.put(table.keys, table.vectors, table.labels, payloads, texts=table.texts)
 
     def item(self, key: str, *, vector: bool = False) -> dict[str, Any]:
         """Return an item with its label and payload, and with its features if ``vector`` is true."""
@@ -405,13 +455,15 @@ class Client:
 
     def search(
         self,
-        query: str | ArrayLike,
+        query: str | ArrayLike | None = None,
         k: int = 10,
         label: str | None = None,
         *,
         payload: bool = False,
         use_feedback: bool = True,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field in the HTTP API
+        text: str | None = None,
+        image: bytes | None = None,
     ) -> dict[str, Any]:
         """Return the items that are most similar to a query. The response lists them as ``matches``, best first.
 
@@ -431,9 +483,11 @@ class Client:
         filter : mapping, optional
             Conditions on payload fields, for example ``{"field": "price", "lt": 20}``. The service guide lists all
             conditions.
+        text, image : str or bytes, optional
+            A text, or the content of an image file, instead of a query. The encoder converts it to features.
         """
         options = {"k": k, "label": label, "payload": payload, "use_feedback": use_feedback, "filter": filter}
-        body = {**_item_reference(query), **options}
+        body = {**_query(query, text, image), **options}
         found: dict[str, Any] = self._request("POST", self._path("/search"), body, repeatable=True)
         return found
 
@@ -490,14 +544,38 @@ class Client:
         response: dict[str, Any] = self._request("POST", self._path("/calibrate"), body, repeatable=True)
         return response
 
-    def classify(self, query: str | ArrayLike, k: int = 5) -> dict[str, Any]:
+    def classify(
+        self,
+        query: str | ArrayLike | None = None,
+        k: int = 5,
+        *,
+        text: str | None = None,
+        image: bytes | None = None,
+    ) -> dict[str, Any]:
         """Classify a query by its k nearest labelled items.
 
         The response contains the majority ``label`` and all ``votes``.
         """
-        body = {**_item_reference(query), "k": k}
+        body = {**_query(query, text, image), "k": k}
         found: dict[str, Any] = self._request("POST", self._path("/classify"), body, repeatable=True)
         return found
+
+    # -- encoder -----------------------------------------------------------------------------------------
+
+    def encode(self, texts: Sequence[str] | None = None, *, images: Sequence[bytes] | None = None) -> NDArray[Any]:
+        """Return the vectors of texts or images, of shape (n, dimension). Nothing is stored."""
+        if (texts is None) == (images is None):
+            raise InvalidInputError("Client.encode needs exactly one of 'texts' and 'images'.")
+        body = {"texts": list(texts)} if texts is not None else {"images": [_base64(one) for one in images or ()]}
+        vectors = self._request("POST", self._path("/encode"), body, repeatable=True)["vectors"]
+        return np.stack([np.frombuffer(base64.b64decode(vector), "<f4") for vector in vectors])
+
+    def refit_encoder(self) -> int:
+        """Fit the encoder on all texts of the collection and encode them again. Return the number of texts.
+
+        Feedback about the items stays. A large collection needs a client with a large ``timeout``.
+        """
+        return int(self._request("POST", self._path("/encoder/refit"))["texts"])
 
     # -- metric ------------------------------------------------------------------------------------------
 
@@ -663,8 +741,9 @@ def _item_bodies(
 
     def body(row: int) -> dict[str, Any]:
         fields: dict[str, Any] = {name: values[row] for name, values in columns.items() if values is not None}
-        if fields.get("thumbnail") is not None:
-            fields["thumbnail"] = _base64(fields["thumbnail"])
+        for name in ("image", "thumbnail"):
+            if fields.get(name) is not None:
+                fields[name] = _base64(fields[name])
         if rows is not None:
             fields["vector"] = _base64(rows[row].tobytes())
         return {"key": keys[row], **fields}
@@ -699,6 +778,15 @@ def _feedback(
 
 def _key_or_vector(item: Any) -> Any:
     return item if isinstance(item, str | Mapping) else _item_reference(item)
+
+
+def _query(query: str | ArrayLike | None, text: str | None, image: bytes | None) -> dict[str, Any]:
+    """Return the fields of a query: a key, features, a text or an image."""
+    if sum(given is not None for given in (query, text, image)) != 1:
+        raise InvalidInputError("A query is exactly one of a key or features ('query'), 'text' and 'image'.")
+    if query is not None:
+        return _item_reference(query)
+    return {"text": text} if text is not None else {"image": _base64(image or b"")}
 
 
 def _as_dict(constraint: Pair | Triplet | Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from oahu.service.errors import InvalidRequestError, NotFoundError
+from oahu.service.errors import InvalidRequestError, NotFoundError, QuotaExceededError
 from oahu.service.feature_store import FeatureStore
 from oahu.service.filters import Filter
 from oahu.service.payload_index import PayloadIndex
@@ -78,12 +78,17 @@ class Catalogue:
     # -- commands ----------------------------------------------------------------------------------------
 
     def put_items(
-        self, transaction: Transaction, items: Sequence[NewItem], in_use: Callable[[int], bool]
+        self,
+        transaction: Transaction,
+        items: Sequence[NewItem],
+        in_use: Callable[[int], bool],
+        quota: int | None = None,
     ) -> CatalogueChange:
         """Add items, or replace the items with the same keys.
 
         An item with new features gets a new item number, because feedback about the old features does not apply to
         the new features. The old features are deleted, unless ``in_use`` returns True for the old item number.
+        ``quota`` is a limit of the API key for the number of items.
         """
         state = self._current(transaction)
         n_new = len({item.key for item in items} - state.numbers.keys())
@@ -91,6 +96,11 @@ class Catalogue:
             raise InvalidRequestError(
                 f"A collection can contain at most {self._max_items} items (OAHU_MAX_ITEMS). The collection "
                 f"contains {len(state.numbers)} items, and the request adds {n_new} items."
+            )
+        if quota is not None and n_new and len(state.numbers) + n_new > quota:
+            raise QuotaExceededError(
+                f"This API key is limited to {quota} items in a collection. {self._config.name!r} contains "
+                f"{len(state.numbers)} items, and the request adds {n_new} items."
             )
         transaction.after_rollback(self._reload)
         change, is_new = CatalogueChange(), self._have_new_features(transaction, state, items)
@@ -131,16 +141,17 @@ class Catalogue:
     def _patched(self, transaction: Transaction, stored: CatalogueItem, patch: ItemPatch, at: int) -> NewItem:
         """Return the whole item after a patch."""
         key, changed, payload = stored.key, patch.changed, stored.payload
-        vector = patch.vector
+        vector, text = patch.vector, patch.text
         if vector is None:
             vector = transaction.vector(self._collection, stored.number)
+            text = transaction.text(self._collection, stored.number)
         if "payload" in changed:
             payload = merge_patch(payload, patch.payload)
             check_payload(payload, f"items/{at}/payload, merged into the stored payload,")
         label = patch.label if "label" in changed else stored.label
         has_new_thumbnail = "thumbnail" in changed
         thumbnail = patch.thumbnail if has_new_thumbnail else transaction.thumbnail(self._collection, key)
-        return NewItem(key, vector, label, payload, thumbnail)
+        return NewItem(key, vector, label, payload, thumbnail, text)
 
     def delete_items(
         self, transaction: Transaction, keys: Sequence[str], in_use: Callable[[int], bool]

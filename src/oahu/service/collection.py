@@ -34,6 +34,8 @@ from oahu.io import model_files
 from oahu.learners.base import Learner
 from oahu.metrics import Metric
 from oahu.service.catalogue import Catalogue
+from oahu.service.collection_encoder import CollectionEncoder
+from oahu.service.encoder_process import EncoderProcess
 from oahu.service.errors import (
     ContradictoryFeedbackError,
     InvalidRequestError,
@@ -97,6 +99,7 @@ class Collection:
     queries : QueryEngine
     impressions : Impressions
         The results of recent searches, for clicks that refer to them.
+    encoder : CollectionEncoder
     events : EventBus
     counts : Counts
     unlearned_metric : Metric
@@ -105,7 +108,9 @@ class Collection:
         Whether the collection is loaded.
     """
 
-    def __init__(self, stored: StoredCollection, store: Store, settings: Settings) -> None:
+    def __init__(
+        self, stored: StoredCollection, store: Store, settings: Settings, process: EncoderProcess | None = None
+    ) -> None:
         self.id, self.config, self.created = stored
         self._store, self._settings = store, settings
         self.events, self.counts = EventBus(), Counts()
@@ -130,11 +135,17 @@ class Collection:
             settings.fresh_wait,
         )
         self.queries.calibration = store.calibration(self.id)
+        self.encoder = CollectionEncoder(self.config, process, store.encoder(self.id), self._store_encoder)
         self.unlearned_metric = new_learner(self.config).metric()
         self.ready = False
-        self._deleted = False
+        self._deleted = self._frozen = False
         self._changing_settings = Lock()
         self._feedback_count = 0, 0  # last sequence number, number of feedback records
+
+    @property
+    def stored(self) -> StoredCollection:
+        """The id, the current settings and the creation time."""
+        return StoredCollection(self.id, self.config, self.created)
 
     def open(self) -> None:
         """Load the catalogue and the log, learn the log entries that are not learned yet, and build the index.
@@ -159,22 +170,39 @@ class Collection:
     def close(self) -> None:
         """Stop the learner and save a snapshot."""
         self.events.close()
+        self.encoder.close()
         self.learner.close()
 
     def delete(self) -> None:
         """Delete the collection and everything in it, and stop the learner."""
         self._submit(self._delete).result()
+        self.discard()
+
+    def freeze(self, frozen: bool = True) -> None:
+        """Reject all later changes until ``freeze(False)``, while a copy of the collection is built."""
+
+        def command(transaction: Transaction) -> None:
+            self._frozen = frozen
+
+        self._store.commit(command).result()
+
+    def discard(self) -> None:
+        """Stop the learner and delete its snapshots, after the collection was deleted from the store."""
         self.events.close()
+        self.encoder.close()
         self.learner.stop()
         self._store.drop_snapshots(self.id, self._store.snapshots(self.id))
 
     # -- items -------------------------------------------------------------------------------------------
 
-    def put_items(self, items: Sequence[NewItem]) -> Future[CatalogueChange]:
-        """Add items, or replace the items with the same keys. Either all items are stored or none."""
+    def put_items(self, items: Sequence[NewItem], quota: int | None = None) -> Future[CatalogueChange]:
+        """Add items, or replace the items with the same keys. Either all items are stored or none.
+
+        ``quota`` is the maximum number of items in the collection that the API key allows.
+        """
 
         def command(transaction: Transaction) -> CatalogueChange:
-            change = self.catalogue.put_items(transaction, items, self._in_use(transaction))
+            change = self.catalogue.put_items(transaction, items, self._in_use(transaction), quota)
             transaction.after_commit(lambda: self._catalogue_changed(change))
             return change
 
@@ -470,6 +498,7 @@ class Collection:
         index, published, last_seq = self.queries.index, self.published, self.feedback_log.last_seq
         return {
             **{name: value for name, value in asdict(self.config).items() if name != "revision"},
+            "encoder": self.encoder.name,
             "created": self.created,
             "items": self.catalogue.n_items,
             "feedback": self._count_feedback(last_seq),
@@ -528,9 +557,17 @@ class Collection:
         def run(transaction: Transaction) -> T:
             if self._deleted:
                 raise NotFoundError(f"There is no collection {self.config.name!r}.", collection=self.config.name)
+            if self._frozen:
+                raise OverloadedError(
+                    f"The texts of {self.config.name!r} are being encoded again. Send the request again later.",
+                    retry_after=2,
+                )
             return command(transaction)
 
         return self._store.commit(run, weight)
+
+    def _store_encoder(self, data: bytes) -> None:
+        self._submit(lambda transaction: transaction.store_encoder(self.id, data)).result()
 
     def _change_log(self, command: Callable[[Transaction], int]) -> Future[int]:
         """Run a command that appends an undo or a model replacement to the log."""

@@ -10,12 +10,15 @@ from oahu.exceptions import OAHUError
 __all__ = [
     "ConflictError",
     "ContradictoryFeedbackError",
+    "EncoderFailedError",
+    "EncoderTimeoutError",
     "ForbiddenError",
     "InvalidRequestError",
     "LearnerFailedError",
     "NotFoundError",
     "NotLearnedError",
     "OverloadedError",
+    "QuotaExceededError",
     "ServiceError",
     "StoreBusyError",
     "StoreFullError",
@@ -87,6 +90,24 @@ class ForbiddenError(ServiceError):
     """The role of the API key does not permit the request."""
 
     status, kind, title = 403, "forbidden", "Not permitted"
+
+
+class EncoderFailedError(ServiceError):
+    """The encoder of texts and images failed. Requests with vectors are not affected."""
+
+    status, kind, title = 502, "encoder-failed", "The encoder failed"
+
+
+class EncoderTimeoutError(ServiceError):
+    """The encoder of texts and images took too long. Requests with vectors are not affected."""
+
+    status, kind, title = 504, "encoder-timeout", "The encoder took too long"
+
+
+class QuotaExceededError(ServiceError):
+    """The request exceeds a limit of the API key."""
+
+    status, kind, title = 403, "quota", "A limit of the API key is exceeded"
 
 
 class OverloadedError(ServiceError):

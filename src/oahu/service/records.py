@@ -371,6 +371,7 @@ class NewItem:
     label: str | None = None
     payload: dict[str, Any] | None = None
     thumbnail: bytes | None = None
+    text: str | None = None  # the text that was encoded
 
 
 @dataclass(frozen=True)
@@ -391,6 +392,7 @@ class ItemPatch:
     label: str | None = None
     payload: dict[str, Any] | None = None
     thumbnail: bytes | None = None
+    text: str | None = None  # the text that was encoded as the new vector
 
 
 @dataclass(frozen=True)
@@ -466,6 +468,7 @@ class CollectionConfig:
     contradictions: ContradictionPolicy = "newest"
     vote: VoteMode = "experts"
     revision: int = 0
+    encoder: Literal["lsa"] | None = None  # None: the encoder of the service, if it has one
 
 
 @dataclass(frozen=True)

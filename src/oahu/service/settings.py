@@ -26,6 +26,19 @@ class Settings(BaseSettings):
     )
     https: bool = Field(False, description="Whether a proxy provides HTTPS. Cookies are then sent only over HTTPS.")
 
+    encoder: str | None = Field(
+        None, description="The function that encodes texts and images as vectors: package.module:function."
+    )
+    encoder_timeout: float = Field(
+        30.0, gt=0, description="Maximum time in seconds of one call of the encoder, for one batch."
+    )
+    encoder_batch: int = Field(
+        64, gt=0, description="Maximum number of texts or images in one call of the encoder."
+    )
+    max_encoder_queue: int = Field(
+        20_000, gt=0, description="Maximum number of texts and images that wait for the encoder."
+    )
+
     # limits of a request
     max_body: int = Field(32 * 2**20, gt=0, description="Maximum size of a request body in bytes.")
     max_batch: int = Field(10_000, gt=0, description="Maximum number of items or feedback records in a request.")

@@ -51,6 +51,8 @@ NEEDED_ROLES = {
     ("POST", f"{N}/compare"): "read",
     ("POST", f"{N}/calibrate"): "admin",
     ("GET", f"{N}/history"): "read",
+    ("POST", f"{N}/encode"): "read",
+    ("POST", f"{N}/encoder/refit"): "admin",
     ("GET", f"{N}/model"): "read",
     ("PUT", f"{N}/model"): "admin",
     ("POST", f"{N}/restore"): "admin",

@@ -45,7 +45,7 @@ class Problem(BaseModel):
 _DESCRIPTIONS = {
     400: "The request body is not valid JSON",
     401: "A valid API key is required",
-    403: "The role of the API key does not allow this, or the request comes from a page of another site",
+    403: "The API key does not allow this (role, collections, limit of items), or the page is of another site",
     404: "Not found",
     405: "Method not allowed",
     408: "The request body did not arrive in time",
@@ -55,7 +55,9 @@ _DESCRIPTIONS = {
     421: "The Host header contains an unknown host name",
     422: "Invalid request",
     429: "Too many requests; see Retry-After",
+    502: "The encoder of texts and images failed",
     503: "The service is overloaded or shutting down, or writing to the store failed; see Retry-After",
+    504: "The encoder of texts and images took too long",
     507: "The disk is full",
 }
 

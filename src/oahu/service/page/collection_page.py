@@ -263,7 +263,13 @@ class CollectionPage:
             ui.navigate.to("/login")
             return
         if self._collection not in self._visitor.service.collections:
-            self._deleted.set_text("This collection was deleted.")
+            names = {one.config.name for one in self._visitor.service.collections}
+            was_encoded_again = self._collection.config.name in names
+            self._deleted.set_text(
+                "The texts of this collection were encoded again. Reload the page."
+                if was_encoded_again
+                else "This collection was deleted."
+            )
             self._deleted.set_visibility(True)
             return
         previous, state = self._shown, self._state()

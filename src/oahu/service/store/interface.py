@@ -25,7 +25,17 @@ from oahu.service.records import (
     UndoEntry,
 )
 
-__all__ = ["Commit", "SourceCount", "Store", "StoreReader", "StoredCollection", "StoredReceipt", "Transaction"]
+__all__ = [
+    "Commit",
+    "SourceCount",
+    "Store",
+    "StoreReader",
+    "StoredCollection",
+    "StoredEntry",
+    "StoredItem",
+    "StoredReceipt",
+    "Transaction",
+]
 
 T = TypeVar("T")
 
@@ -53,6 +63,39 @@ class SourceCount(NamedTuple):
     source: str
     stored: int
     refused: int
+
+
+class StoredItem(NamedTuple):
+    """An item with everything that is stored about it.
+
+    If ``is_current`` is False, the item was replaced or deleted, and feedback refers to its features.
+    """
+
+    number: int
+    item: NewItem
+    is_current: bool
+
+
+class StoredEntry(NamedTuple):
+    """A log entry with everything that is stored about it.
+
+    Attributes
+    ----------
+    columns : dict
+        The columns of the log, with the change in JSON form: ``time``, ``change``.
+    rows : dict
+        The rows of other tables that belong to the entry, for example the range of an undo.
+    examples : bytes or None
+        The training examples.
+    model : bytes or None
+        The model file of a model replacement.
+    """
+
+    seq: int
+    columns: dict[str, Any]
+    rows: dict[str, list[list[Any]]]
+    examples: bytes | None
+    model: bytes | None
 
 
 class StoreReader(Protocol):
@@ -158,6 +201,30 @@ class StoreReader(Protocol):
 
     def thumbnail(self, collection: int, key: str) -> bytes | None: ...
 
+    def has_building(self) -> bool:
+        """Return whether an import or a refit was interrupted. See `Transaction.create_building`."""
+        ...
+
+    def encoder(self, collection: int) -> bytes | None:
+        """Return the fitted encoder of a collection, or None."""
+        ...
+
+    def text(self, collection: int, number: int) -> str | None:
+        """Return the text that was encoded for an item, or None."""
+        ...
+
+    def texts(self, collection: int) -> list[tuple[int, str]]:
+        """Return the item numbers and texts of all items with a text, ordered by item number."""
+        ...
+
+    def stored_items(self, collection: int) -> Iterator[StoredItem]:
+        """Yield all items, including deleted items with stored features, ordered by item number."""
+        ...
+
+    def stored_log(self, collection: int) -> Iterator[StoredEntry]:
+        """Yield all log entries, in the order of the sequence numbers."""
+        ...
+
     def calibration(self, collection: int) -> Calibration | None: ...
 
     def history(self, collection: int) -> list[HistoryPoint]:
@@ -181,6 +248,32 @@ class Transaction(StoreReader, Protocol):
         ...
 
     def create(self, config: CollectionConfig) -> StoredCollection: ...
+
+    def create_building(self, config: CollectionConfig, created: float) -> StoredCollection:
+        """Create a collection that is invisible until `finish_building`."""
+        ...
+
+    def replace_by_building(self, collection: int, building: int) -> None:
+        """Make a collection invisible. The collection ``building`` takes over its receipts."""
+        ...
+
+    def finish_building(self, collection: int, name: str) -> None:
+        """Make a collection visible. Its name must be free."""
+        ...
+
+    def delete_building(self) -> None:
+        """Delete all collections that are still invisible."""
+        ...
+
+    def copy_items(self, collection: int, items: Iterable[StoredItem]) -> None:
+        """Store items under their item numbers."""
+        ...
+
+    def copy_log(self, collection: int, entries: Iterable[StoredEntry]) -> None:
+        """Store log entries under their sequence numbers."""
+        ...
+
+    def store_encoder(self, collection: int, data: bytes) -> None: ...
 
     def delete(self, collection: int) -> None: ...
 

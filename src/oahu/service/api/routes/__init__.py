@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from oahu.service.api.routes import (
     collection_routes,
     documentation_routes,
+    encoder_routes,
     event_routes,
     feedback_routes,
     health_routes,
@@ -20,6 +21,7 @@ __all__ = ["ROUTERS"]
 ROUTERS: tuple[APIRouter, ...] = (
     collection_routes.router,
     item_routes.router,
+    encoder_routes.router,
     feedback_routes.router,
     search_routes.router,
     metric_routes.router,

@@ -10,6 +10,7 @@ from oahu.service.api.access import (
     CollectionForReading,
     RequireAdmin,
     RequireRead,
+    get_access,
     get_service,
 )
 from oahu.service.api.routing import new_router
@@ -30,14 +31,15 @@ router = new_router("collections")
 @router.post("", status_code=201)
 async def create_collection(request: Request, access: RequireAdmin, body: CreateCollection) -> CollectionState:
     """Create a collection."""
+    get_access(request).check(request, "admin", body.name)
     collection = await to_thread.run_sync(get_service(request).create, CollectionConfig(**body.model_dump()))
     return CollectionState(**collection.describe())
 
 
 @router.get("")
 async def list_collections(request: Request, access: RequireRead) -> CollectionList:
-    """List all collections."""
-    collections = get_service(request).collections
+    """List all collections that the API key can use."""
+    collections = get_access(request).visible(request, get_service(request).collections)
     return CollectionList(collections=[CollectionState(**collection.describe()) for collection in collections])
 
 

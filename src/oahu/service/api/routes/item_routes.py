@@ -10,7 +10,8 @@ from typing import Annotated
 from anyio import to_thread
 from fastapi import Query, Request, Response
 
-from oahu.service.api.access import CollectionForAdmin, CollectionForReading
+from oahu.service.api.access import CollectionForAdmin, CollectionForReading, get_access
+from oahu.service.api.encoding import encode_items
 from oahu.service.api.routes.feedback_routes import IdempotencyKey
 from oahu.service.api.routing import check_batch_size, new_router, run_search, wait_for
 from oahu.service.api.schemas.common_schemas import CollectionName, Label
@@ -47,12 +48,13 @@ async def put_items(
     """Add items, or replace items with the same keys. Either all items are stored or none.
 
     The new item replaces the whole stored item: a label, payload or thumbnail that is not in the request is
-    removed. To change single fields, use PATCH.
+    removed. To change single fields, use PATCH. The features of an item are given as a vector, or as a text or an
+    image for the encoder.
     """
     check_batch_size(request, len(body.items), "items")
     _check_unique([item.key for item in body.items])
-    items = await to_thread.run_sync(_validate, collection, body.items)
-    await wait_for(collection.put_items(items))
+    items = await to_thread.run_sync(_validate, collection, await encode_items(collection, body.items))
+    await wait_for(collection.put_items(items, get_access(request).max_items(request)))
     await to_thread.run_sync(collection.queries.apply_changes)
     return ItemsStored(stored=len(items))
 
@@ -103,10 +105,10 @@ def _check_unique(keys: Sequence[str]) -> None:
 def _validate(collection: Collection, items: Sequence[ItemUpload]) -> list[NewItem]:
     validated = []
     for row, item in enumerate(items):
-        vector = collection.catalogue.parse_features(item.vector, f"items/{row}/vector")
+        vector = collection.catalogue.parse_features(item.vector or [], f"items/{row}/vector")
         check_payload(item.payload, f"items/{row}/payload")
         thumbnail = _decode_image(item.thumbnail, f"items/{row}/thumbnail")
-        validated.append(NewItem(item.key, vector.tobytes(), item.label, item.payload, thumbnail))
+        validated.append(NewItem(item.key, vector.tobytes(), item.label, item.payload, thumbnail, item.text))
     return validated
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from fastapi import Body, Request
 
 from oahu.service.api.access import CollectionForAdmin, CollectionForReading, get_service
+from oahu.service.api.encoding import encode_query
 from oahu.service.api.routing import new_router, run_search, wait_for
 from oahu.service.api.schemas.common_schemas import CandidateAge, CollectionName
 from oahu.service.api.schemas.search_schemas import (
@@ -22,7 +23,9 @@ from oahu.service.api.schemas.search_schemas import (
     LabelVote,
     SearchBatch,
     SearchBatchResponse,
+    SearchByImage,
     SearchByKey,
+    SearchByText,
     SearchByVector,
     SearchMatch,
     SearchRequest,
@@ -36,6 +39,8 @@ __all__ = ["router"]
 
 router = new_router("search")
 
+AnySearch = SearchByKey | SearchByVector | SearchByText | SearchByImage
+
 
 @router.post("/{name}/search")
 async def search(
@@ -46,14 +51,15 @@ async def search(
 ) -> SearchResponse:
     """Return the items that are most similar to the query, according to the current metric.
 
-    The query is the key of an item of the collection, or the features of any item. With a filter, the results
-    are the most similar items among those that match.
+    The query is the key of an item of the collection, the features of any item, or a text or an image for the
+    encoder. With a filter, the results are the most similar items among those that match.
     """
     _check_k(request, body.k)
-    return await run_search(request, lambda: _search(collection, body))
+    encoded = await encode_query(collection, body)
+    return await run_search(request, lambda: _search(collection, encoded))
 
 
-def _search(collection: Collection, body: SearchByKey | SearchByVector) -> SearchResponse:
+def _search(collection: Collection, body: AnySearch) -> SearchResponse:
     return _search_response(collection, body, collection.search(*_search_query(collection, body)))
 
 
@@ -80,7 +86,7 @@ async def search_batch(
     return await run_search(request, work)
 
 
-def _check_searches(request: Request, searches: Sequence[SearchByKey | SearchByVector]) -> None:
+def _check_searches(request: Request, searches: Sequence[AnySearch]) -> None:
     settings = get_service(request).settings
     if len(searches) > settings.max_queries:
         raise InvalidRequestError(
@@ -98,14 +104,12 @@ def _check_searches(request: Request, searches: Sequence[SearchByKey | SearchByV
         )
 
 
-def _search_query(collection: Collection, body: SearchByKey | SearchByVector, where: str = "") -> SearchQuery:
+def _search_query(collection: Collection, body: AnySearch, where: str = "") -> SearchQuery:
     filter_ = None if body.filter is None else body.filter.to_filter()
     return SearchQuery(_query(collection, body, where), body.k, body.label, body.use_feedback, filter_)
 
 
-def _search_response(
-    collection: Collection, body: SearchByKey | SearchByVector, found: SearchResult
-) -> SearchResponse:
+def _search_response(collection: Collection, body: AnySearch, found: SearchResult) -> SearchResponse:
     items = collection.catalogue.items([key for key, _, _ in found.matches])
     matches = [
         SearchMatch(
@@ -132,9 +136,10 @@ async def classify(
 ) -> ClassifyResponse:
     """Predict a label by a vote of the nearest labelled items."""
     _check_k(request, body.k)
+    encoded = await encode_query(collection, body)
 
     def work() -> ClassifyResponse:
-        found = collection.classify(_query(collection, body), body.k)
+        found = collection.classify(_query(collection, encoded), body.k)
         votes = [LabelVote(label=label, share=share) for label, share in found.labels]
         label = votes[0].label if votes else None
         return ClassifyResponse(label=label, votes=votes, familiarity=found.familiarity, **_metric_fields(found))
@@ -147,9 +152,10 @@ async def compare(
     request: Request, name: CollectionName, collection: CollectionForReading, body: CompareRequest
 ) -> CompareResponse:
     """Return whether two items are similar: yes, no or unknown."""
+    encoded = [(field, await encode_query(collection, item, field)) for field, item in body]
 
     def work() -> CompareResponse:
-        first, second = (_query(collection, item, f"{field}/") for field, item in body)
+        first, second = (_query(collection, item, f"{field}/") for field, item in encoded)
         found = collection.compare(first, second)
         return CompareResponse(
             answer=found.answer,  # type: ignore[arg-type]

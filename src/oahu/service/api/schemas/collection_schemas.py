@@ -51,6 +51,13 @@ class CreateCollection(RequestModel):
     closure: Closure = 0
     contradictions: Contradictions = "newest"
     vote: Vote = "experts"
+    encoder: Literal["lsa"] | None = Field(
+        None,
+        description=(
+            "Encoder of texts. lsa: TF-IDF and a truncated SVD, fitted on the texts of the collection. Null: the "
+            "encoder function of the service, if it has one."
+        ),
+    )
 
 
 class UpdateCollection(RequestModel):
@@ -74,6 +81,7 @@ class CollectionState(BaseModel):
     closure: int
     contradictions: str
     vote: str
+    encoder: str | None = Field(description="Encoder of texts and images, or null if only vectors can be sent.")
     created: float = Field(description="Creation time, in seconds since 1970.")
     items: int = Field(description="Number of items.")
     feedback: int = Field(description="Number of feedback records that are not undone.")

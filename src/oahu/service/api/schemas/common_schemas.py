@@ -21,8 +21,10 @@ from pydantic import (
 __all__ = [
     "STOP_AT_FIRST_ERROR",
     "Base64",
+    "BodyText",
     "CandidateAge",
     "CollectionName",
+    "Image",
     "ItemKey",
     "Label",
     "RequestModel",
@@ -71,6 +73,12 @@ Vector = Annotated[
     Discriminator(lambda given: "<base64>" if isinstance(given, str) else "<numbers>"),
     Field(description="Features of an item: numbers, or little-endian float32 values in base64."),
 ]
+BodyText = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=100_000),
+    Field(description="A text that the encoder converts to a vector."),
+]
+Image = Annotated[Base64, Field(description="An image file (PNG, JPEG, WebP or GIF) in base64, for the encoder.")]
 
 
 class RequestModel(BaseModel):

@@ -9,6 +9,8 @@ from pydantic import BaseModel, Field, JsonValue, StringConstraints, model_valid
 from oahu.service.api.schemas.common_schemas import (
     STOP_AT_FIRST_ERROR,
     Base64,
+    BodyText,
+    Image,
     ItemKey,
     Label,
     RequestModel,
@@ -32,15 +34,23 @@ __all__ = [
 
 
 class ItemUpload(RequestModel):
-    """An item to add or replace."""
+    """An item to add or replace. Its features are given as a vector, a text or an image."""
 
     key: ItemKey = Field(examples=["sencha"])
-    vector: Vector
+    vector: Vector | None = None
+    text: BodyText | None = None
+    image: Image | None = None
     label: Label | None = None
     payload: dict[str, JsonValue] | None = Field(None, description="A JSON object of up to 64 KiB.")
     thumbnail: Base64 | None = Field(
         None, description="A PNG, JPEG, WebP or GIF image of up to 256 KiB, in base64."
     )
+
+    @model_validator(mode="after")
+    def _check_one_source(self) -> ItemUpload:
+        if sum(given is not None for given in (self.vector, self.text, self.image)) != 1:
+            raise ValueError("an item needs exactly one of 'vector', 'text' and 'image'")
+        return self
 
 
 class ItemUploads(RequestModel):

@@ -8,7 +8,9 @@ from pydantic import BaseModel, Field, JsonValue, Tag, model_validator
 
 from oahu.service.api.schemas.common_schemas import (
     STOP_AT_FIRST_ERROR,
+    BodyText,
     CandidateAge,
+    Image,
     ItemKey,
     Label,
     RequestModel,
@@ -21,20 +23,26 @@ from oahu.service.api.schemas.filter_schemas import PayloadFilter
 __all__ = [
     "CalibrateRequest",
     "CalibrateResponse",
+    "ClassifyByImage",
     "ClassifyByKey",
+    "ClassifyByText",
     "ClassifyByVector",
     "ClassifyRequest",
     "ClassifyResponse",
     "CompareRequest",
     "CompareResponse",
+    "ItemByImage",
     "ItemByKey",
+    "ItemByText",
     "ItemByVector",
     "ItemReference",
     "LabelVote",
     "MetricResponse",
     "SearchBatch",
     "SearchBatchResponse",
+    "SearchByImage",
     "SearchByKey",
+    "SearchByText",
     "SearchByVector",
     "SearchMatch",
     "SearchRequest",
@@ -64,9 +72,24 @@ class ItemByVector(RequestModel):
     vector: Vector
 
 
+class ItemByText(RequestModel):
+    """An item given by a text, which the encoder converts to a vector."""
+
+    text: BodyText
+
+
+class ItemByImage(RequestModel):
+    """An item given by an image, which the encoder converts to a vector."""
+
+    image: Image
+
+
 ItemReference = Annotated[
-    Annotated[ItemByKey, Tag("<key>")] | Annotated[ItemByVector, Tag("<vector>")],
-    selected_by_field(key="key", vector="vector"),
+    Annotated[ItemByKey, Tag("<key>")]
+    | Annotated[ItemByVector, Tag("<vector>")]
+    | Annotated[ItemByText, Tag("<text>")]
+    | Annotated[ItemByImage, Tag("<image>")],
+    selected_by_field(key="key", vector="vector", text="text", image="image"),
 ]
 
 
@@ -96,9 +119,24 @@ class SearchByVector(_SearchOptions):
     vector: Vector
 
 
+class SearchByText(_SearchOptions):
+    """Search for the items that are most similar to a text, which the encoder converts to a vector."""
+
+    text: BodyText
+
+
+class SearchByImage(_SearchOptions):
+    """Search for the items that are most similar to an image, which the encoder converts to a vector."""
+
+    image: Image
+
+
 SearchRequest = Annotated[
-    Annotated[SearchByKey, Tag("<key>")] | Annotated[SearchByVector, Tag("<vector>")],
-    selected_by_field(key="key", vector="vector"),
+    Annotated[SearchByKey, Tag("<key>")]
+    | Annotated[SearchByVector, Tag("<vector>")]
+    | Annotated[SearchByText, Tag("<text>")]
+    | Annotated[SearchByImage, Tag("<image>")],
+    selected_by_field(key="key", vector="vector", text="text", image="image"),
 ]
 
 
@@ -220,9 +258,24 @@ class ClassifyByVector(_ClassifyOptions):
     vector: Vector
 
 
+class ClassifyByText(_ClassifyOptions):
+    """Predict the label of a text, which the encoder converts to a vector."""
+
+    text: BodyText
+
+
+class ClassifyByImage(_ClassifyOptions):
+    """Predict the label of an image, which the encoder converts to a vector."""
+
+    image: Image
+
+
 ClassifyRequest = Annotated[
-    Annotated[ClassifyByKey, Tag("<key>")] | Annotated[ClassifyByVector, Tag("<vector>")],
-    selected_by_field(key="key", vector="vector"),
+    Annotated[ClassifyByKey, Tag("<key>")]
+    | Annotated[ClassifyByVector, Tag("<vector>")]
+    | Annotated[ClassifyByText, Tag("<text>")]
+    | Annotated[ClassifyByImage, Tag("<image>")],
+    selected_by_field(key="key", vector="vector", text="text", image="image"),
 ]
 
 
