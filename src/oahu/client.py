@@ -235,6 +235,8 @@ class Client:
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
         thumbnails: Sequence[bytes | None] | None = None,
         *,
+        texts: Sequence[str] | None = None,
+        images: Sequence[bytes] | None = None,
         idempotency_key: str | None = None,
     ) -> int:
         """Change single fields of items. Arguments that are not given stay as they are. Return the number of items.
@@ -248,12 +250,18 @@ class Client:
         payloads : sequence of mapping or None, optional
             JSON merge patches (RFC 7396): the fields replace the fields with the same names, objects are merged,
             and a value of None removes a field. None in place of a mapping removes the payload.
+        texts, images : sequence of str or bytes, optional
+            Texts, or contents of image files, instead of vectors. The encoder of the collection converts them.
         idempotency_key : str, optional
             Key of the request. A second call with the same key changes nothing. By default, a random key is used.
         """
-        columns = {"label": labels, "payload": payloads, "thumbnail": thumbnails}
+        if sum(given is not None for given in (vectors, texts, images)) > 1:
+            raise InvalidInputError("Client.patch needs at most one of 'vectors', 'texts' and 'images'.")
+        columns = {"text": texts, "image": images, "label": labels, "payload": payloads, "thumbnail": thumbnails}
         if vectors is None and all(values is None for values in columns.values()):
-            raise InvalidInputError("Client.patch needs 'vectors', 'labels', 'payloads' or 'thumbnails'.")
+            raise InvalidInputError(
+                "Client.patch needs 'vectors', 'texts', 'images', 'labels', 'payloads' or 'thumbnails'."
+            )
         item = _item_bodies(keys, vectors, columns)
         request = idempotency_key or uuid.uuid4().hex
         for start in range(0, len(keys), _BATCH_SIZE):
@@ -493,13 +501,15 @@ class Client:
 
     def search_many(
         self,
-        queries: Sequence[str | ArrayLike],
+        queries: Sequence[str | ArrayLike] | None = None,
         k: int = 10,
         label: str | None = None,
         *,
         payload: bool = False,
         use_feedback: bool = True,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - the name of the field in the HTTP API
+        texts: Sequence[str] | None = None,
+        images: Sequence[bytes] | None = None,
     ) -> list[dict[str, Any]]:
         """Return the result of `search` for each query. Queries are sent in batches.
 
@@ -509,10 +519,12 @@ class Client:
             Keys of items in the collection, or features of any items. Keys and features can be mixed.
         k, label, payload, use_feedback, filter
             As in `search`, for all queries.
+        texts, images : sequence of str or bytes, optional
+            Texts, or contents of image files, instead of queries. The encoder converts them to features.
         """
-        _check_list(queries, "queries")
+        references = _queries(queries, texts, images)
         options = {"k": k, "label": label, "payload": payload, "use_feedback": use_feedback, "filter": filter}
-        searches = [{**_item_reference(query), **options} for query in queries]
+        searches = [{**reference, **options} for reference in references]
         size = max(1, min(_SEARCHES, _RESULTS // max(1, k)))
         found: list[dict[str, Any]] = []
         for start in range(0, len(searches), size):
@@ -778,6 +790,20 @@ def _feedback(
 
 def _key_or_vector(item: Any) -> Any:
     return item if isinstance(item, str | Mapping) else _item_reference(item)
+
+
+def _queries(
+    queries: Sequence[str | ArrayLike] | None, texts: Sequence[str] | None, images: Sequence[bytes] | None
+) -> list[dict[str, Any]]:
+    """Return the fields of several queries: keys or features, texts, or images."""
+    given = {"queries": queries, "texts": texts, "images": images}
+    for name, values in given.items():
+        _check_list(values, name)
+    if sum(values is not None for values in given.values()) != 1:
+        raise InvalidInputError("Queries are exactly one of 'queries' (keys or features), 'texts' and 'images'.")
+    if queries is not None:
+        return [_item_reference(query) for query in queries]
+    return [{"text": text} for text in texts or ()] + [{"image": _base64(image)} for image in images or ()]
 
 
 def _query(query: str | ArrayLike | None, text: str | None, image: bytes | None) -> dict[str, Any]:

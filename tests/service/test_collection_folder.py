@@ -19,7 +19,7 @@ from oahu.service.collection import Collection
 from oahu.service.collection_folder import export_collection, import_collection
 from oahu.service.errors import ConflictError, InvalidRequestError, StoreBusyError
 from oahu.service.images import encode_png
-from oahu.service.records import Click, CollectionConfig, NewItem
+from oahu.service.records import Click, CollectionConfig, Feedback, NewItem, QueryVector
 from oahu.service.service import Service
 
 TIMEOUT = 600.0
@@ -118,6 +118,52 @@ def test_later_feedback_has_the_same_effect(open_service: Callable[..., Service]
         one.add_feedback([Click(key(20), (key(22),), (key(1),))]).result(TIMEOUT)
         one.put_items([NewItem("new", np.ones(DIMENSION, np.float32).tobytes())]).result(TIMEOUT)
     assert answers(imported) == answers(collection)
+
+
+@pytest.mark.parametrize("policy", ["newest", "refuse", "ignore"])
+def test_query_vectors_weights_sources_and_settings_are_exported(
+    open_service: Callable[..., Service], tmp_path: Path, policy: Any
+) -> None:
+    service = open_service()
+    collection = fill(service, contradictions=policy)
+    query = QueryVector(np.float32([0.2, -1, 0.5, 0.1]).tobytes())
+    collection.add_feedback(
+        [
+            Feedback(Click(query, (key(5),), (), (key(6), key(7))), 0.5, "ann"),
+            Feedback(Pair(key(10), key(12), True), 1.0, "bob"),
+            Feedback(Triplet(query, key(8), key(9)), 0.25, "bob"),
+        ]
+    ).result(TIMEOUT)
+    contradicting = [Feedback(Pair(key(10), key(12), False), 1.0, "eve"), Feedback(Pair(key(1), key(9), True))]
+    collection.add_feedback(contradicting).result(TIMEOUT)
+    collection.weigh_source("bob", 0.5).result(TIMEOUT)
+    collection.change_settings({"closure": 1, "parameters": {"n_random": 8}})
+    collection.learner.wait_for(collection.feedback_log.last_seq, TIMEOUT)
+
+    export_collection(service.settings.data, "teas", tmp_path / "out")
+    import_collection(tmp_path / "out", tmp_path / "other")
+    imported = open_service(data=tmp_path / "other").collection("teas")
+    assert imported.feedback_log.page(0, 100) == collection.feedback_log.page(0, 100)
+    vector = np.frombuffer(query.data, np.float32)
+    for change in ("none", "weight", "undo"):
+        for one in (collection, imported):
+            if change == "weight":
+                one.weigh_source("ann", 0).result(TIMEOUT)
+            if change == "undo":
+                one.undo(16).result(TIMEOUT)
+        assert answers(imported) == answers(collection)
+        assert imported.learner.model_file() == collection.learner.model_file()
+        assert imported.sources() == collection.sources()
+        assert found(imported, vector) == found(collection, vector)
+        assert imported.describe()["feedback"] == collection.describe()["feedback"]
+    assert (imported.config, imported.config.closure) == (collection.config, 1)
+    eve = next(one for one in imported.sources() if one.source == "eve") if policy != "refuse" else None
+    assert eve is None or eve.contradicted > 0
+    assert {"ann", "bob", "eve"} == {one.source for one in imported.sources()}
+
+
+def found(collection: Collection, query: Any) -> list[Any]:
+    return [(match[0], match[2]) for match in collection.search(query, 20).matches]
 
 
 def test_a_model_replacement_is_exported(open_service: Callable[..., Service], tmp_path: Path) -> None:
@@ -230,6 +276,11 @@ def edit_head(**fields: Any) -> Callable[[Path], None]:
         (edit_line("feedback.jsonl", 1, colour="red"), r"Log entry 2 has the unknown field 'colour'"),
         (edit_line("feedback.jsonl", 1, undos=[[1]]), r"Log entry 2, 'undos': each row must have 2 values"),
         (edit_line("feedback.jsonl", 1, examples="?"), r"feedback\.jsonl, line 2: "),
+        (
+            edit_line("feedback.jsonl", 1, contradictions=[[1, 2]]),
+            r"Log entry 2, 'contradictions': each row must have 1",
+        ),
+        (edit_head(refusals={"ann": 0}), r"not the head of an exported collection"),
         (edit_head(format=7), r"has format 7"),
         (edit_head(config={"name": "../up"}), r"not the head of an exported collection"),
         (edit_head(config={"learner": "Nobody"}), r"no learner 'Nobody'"),

@@ -1,10 +1,11 @@
-"""Data folders of oahu 0.1.0 are opened with their models, rules and receipts."""
+"""Data folders of every earlier store format are opened with their models, rules and receipts."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ import pytest
 from oahu.constraints import Pair, Triplet
 from oahu.service.errors import ContradictoryFeedbackError
 from oahu.service.records import Click, CollectionConfig, Receipt
+from oahu.service.store.sqlite import _FORMAT, _SCHEMA, DATABASE
 
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
-#: Removes everything from a database that format 2 has added.
-DOWNGRADE = """
+#: Scripts that remove everything from a database that a store format has added.
+DOWNGRADES = {
+    3: "DROP TABLE texts; DROP TABLE encoders; PRAGMA user_version = 2;",
+    2: """
 DROP INDEX log_by_source;
 DROP INDEX query_vectors;
 DROP TABLE contradictions;
@@ -26,26 +30,61 @@ ALTER TABLE log DROP COLUMN weight;
 ALTER TABLE log DROP COLUMN source;
 ALTER TABLE receipts DROP COLUMN details;
 PRAGMA user_version = 1;
-"""
+""",
+}
 
 
-def downgrade(folder: Path) -> None:
-    """Change a database to format 1, with the settings as oahu 0.1.0 stored them."""
+def downgrade(folder: Path, version: int) -> None:
+    """Change a database to an earlier format, with the settings as they were stored in this format."""
     database = sqlite3.connect(folder / "oahu.db")
-    database.executescript(DOWNGRADE)
+    for from_version in range(_FORMAT, version, -1):
+        database.executescript(DOWNGRADES[from_version])
     for id_, text in database.execute("SELECT id, config FROM collections").fetchall():
         config = json.loads(text)
-        del config["revision"]
-        config["contradictions"] = {"refuse": "reject"}.get(config["contradictions"], config["contradictions"])
+        del config["encoder"]
+        if version == 1:
+            del config["revision"]
+            config["contradictions"] = {"refuse": "reject"}.get(config["contradictions"], config["contradictions"])
         database.execute("UPDATE collections SET config = ? WHERE id = ?", (json.dumps(config), id_))
     database.commit()
     database.close()
 
 
+def schema(path: Path) -> list[Any]:
+    """The columns and indexes of all tables of a database."""
+    with closing(sqlite3.connect(path)) as database:
+        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return [
+            (
+                name,
+                *(database.execute(f"PRAGMA {what}({name})").fetchall() for what in ("table_info", "index_list")),
+            )
+            for name in sorted(names)
+        ]
+
+
+def test_the_first_format_is_that_of_oahu_0_1_0(open_store: Any, tmp_path: Path) -> None:
+    open_store().close()
+    downgrade(tmp_path / "data", 1)
+    with closing(sqlite3.connect(tmp_path / "first.db")) as database:
+        database.executescript(_SCHEMA)
+    assert schema(tmp_path / "data" / DATABASE) == schema(tmp_path / "first.db")
+
+
+@pytest.mark.parametrize("version", range(1, _FORMAT))
+def test_a_migrated_store_has_the_tables_of_a_new_store(open_store: Any, tmp_path: Path, version: int) -> None:
+    for name in ("data", "new"):
+        open_store(name).close()
+    downgrade(tmp_path / "data", version)
+    open_store().close()
+    assert schema(tmp_path / "data" / DATABASE) == schema(tmp_path / "new" / DATABASE)
+
+
+@pytest.mark.parametrize("version", range(1, _FORMAT))
 @pytest.mark.parametrize("policy", ["refuse", "newest"])
 @pytest.mark.parametrize("keep_snapshots", [True, False])
-def test_a_store_of_the_first_format_is_upgraded(
-    open_service: Any, items: Any, settings: Any, policy: Any, keep_snapshots: bool
+def test_a_store_of_an_earlier_format_is_migrated(
+    open_service: Any, items: Any, settings: Any, policy: Any, keep_snapshots: bool, version: int
 ) -> None:
     service = open_service()
     config = CollectionConfig("things", 4, "AnchoredOAHU", {"n_random": 8}, closure=1, contradictions=policy)
@@ -57,7 +96,7 @@ def test_a_store_of_the_first_format_is_upgraded(
     collection.learner.wait_for(4, TIMEOUT)
     before = collection.learner.model_file()
     service.close()
-    downgrade(settings.data)
+    downgrade(settings.data, version)
     if not keep_snapshots:
         shutil.rmtree(settings.data / "snapshots")
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
@@ -576,19 +575,6 @@ def test_a_newer_format_is_rejected_and_left_unchanged(open_store: Any, tmp_path
     for _ in range(2):  # the second time shows that the lock was released
         with pytest.raises(StoreUnavailableError, match="newer version of oahu"):
             open_store()
-
-
-def test_a_store_of_the_first_format_is_migrated(open_store: Any, tmp_path: Path) -> None:
-    store = open_store()
-    id_ = new_collection(store)
-    stored = store.collections()
-    store.close()
-    with closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as database:
-        database.executescript("DROP TABLE texts; DROP TABLE encoders; PRAGMA user_version = 1;")
-    store = open_store()
-    assert store.collections() == stored
-    store.commit(lambda transaction: transaction.store_encoder(id_, b"encoder")).result()
-    assert (store.encoder(id_), store.texts(id_)) == (b"encoder", [])
 
 
 def test_a_file_that_is_not_a_database_is_rejected(open_store: Any, tmp_path: Path) -> None:

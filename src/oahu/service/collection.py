@@ -16,7 +16,6 @@ transaction.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -208,16 +207,18 @@ class Collection:
 
         return self._submit(command, len(items))
 
-    def patch_items(self, patches: Sequence[ItemPatch], request: str | None = None) -> Future[bool]:
+    def patch_items(
+        self, patches: Sequence[ItemPatch], request: str | None = None, digest: str = ""
+    ) -> Future[bool]:
         """Change single fields of items. Either all items are changed or none.
 
-        ``request`` is the idempotency key of the request. The result of the future is True if an earlier request
-        with this key made the changes.
+        ``request`` is the idempotency key of the request, and ``digest`` is a digest of its content, before texts
+        and images were encoded. The result of the future is True if an earlier request with this key made the
+        changes.
         """
 
         def command(transaction: Transaction) -> bool:
             if request is not None:
-                digest = hashlib.sha256(f"patch {patches!r}".encode()).hexdigest()
                 if stored := transaction.find_receipt(self.id, request):
                     _check_same_request(request, digest, stored)
                     return True

@@ -40,6 +40,8 @@ class CollectionContent:
     log : iterable of StoredEntry
     encoder : bytes or None
         The fitted encoder of the collection.
+    refusals : dict
+        The number of refused feedback records of each source.
     """
 
     config: CollectionConfig
@@ -48,6 +50,7 @@ class CollectionContent:
     log: Iterable[StoredEntry]
     calibration: Calibration | None
     encoder: bytes | None
+    refusals: dict[str, int]
 
 
 def read_content(reader: StoreReader, stored: StoredCollection) -> CollectionContent:
@@ -59,6 +62,7 @@ def read_content(reader: StoreReader, stored: StoredCollection) -> CollectionCon
         reader.stored_log(stored.id),
         reader.calibration(stored.id),
         reader.encoder(stored.id),
+        reader.refusals(stored.id),
     )
 
 
@@ -136,6 +140,7 @@ def _fill(store: Store, id_: int, content: CollectionContent) -> None:
 
     def rest(transaction: Transaction) -> None:
         transaction.store_calibration(id_, content.calibration)
+        transaction.store_refusals(id_, content.refusals)
         if content.encoder is not None:
             transaction.store_encoder(id_, content.encoder)
 

@@ -22,14 +22,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import orjson
-from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from oahu.exceptions import InvalidInputError, OAHUError
-from oahu.service.api.schemas.common_schemas import CollectionName, ItemKey, Label, RequestModel
+from oahu.service.api.schemas.common_schemas import CollectionName, ItemKey, Label, RequestModel, Source
 from oahu.service.collection_copy import CollectionContent, build_collection, read_content
 from oahu.service.images import image_type
 from oahu.service.learner_factory import new_learner
@@ -45,6 +45,7 @@ __all__ = ["export_collection", "import_collection"]
 
 _FORMAT: Final = 1
 _NAME: Final = TypeAdapter(CollectionName)
+_REFUSALS: Final = TypeAdapter(dict[Source, Annotated[int, Field(strict=True, ge=1)]])
 _KEY: Final = TypeAdapter(ItemKey)
 _THUMBNAIL: Final = re.compile(r"thumbnails/[0-9]+\.(png|jpeg|webp|gif)\Z")
 _MODEL: Final = re.compile(r"models/[0-9]+\.oahu\Z")
@@ -116,6 +117,7 @@ def _write(content: CollectionContent, folder: Path) -> tuple[int, int]:
         "created": content.created,
         "config": asdict(content.config),
         "calibration": None if content.calibration is None else asdict(content.calibration),
+        "refusals": content.refusals,
         "lines": {"items.jsonl": n_lines, "feedback.jsonl": n_entries},
     }
     (folder / "collection.json").write_bytes(orjson.dumps(head, option=orjson.OPT_INDENT_2))
@@ -201,6 +203,7 @@ def _read(folder: Path, settings: Settings, name: str | None) -> CollectionConte
         config = CollectionConfig(**head["config"])
         config = replace(config, name=_NAME.validate_python(name or config.name))
         calibration = _calibration(head["calibration"])
+        refusals = _REFUSALS.validate_python(head["refusals"])
         created, lines = float(head["created"]), head["lines"]
         n_items, n_entries = int(lines["items.jsonl"]), int(lines["feedback.jsonl"])
     except (ValueError, TypeError, KeyError) as error:
@@ -216,6 +219,7 @@ def _read(folder: Path, settings: Settings, name: str | None) -> CollectionConte
         ),
         calibration,
         _encoder(folder / "encoder.safetensors"),
+        refusals,
     )
 
 

@@ -124,6 +124,7 @@ class Service:
             except BaseException:
                 old.freeze(False)
                 raise
+            new.impressions = old.impressions
             self._collections[name] = new
             self._stop.wait(_QUERY_SECONDS)  # running queries still read the rows of the old collection
             self.store.commit(lambda transaction: transaction.delete(old.id)).result()

@@ -125,6 +125,104 @@ def test_items_and_queries_as_texts_and_images(letters: Any) -> None:
     assert search(server, path, **body)["matches"] == search(server, path, vector=[3, 0, 0, 0], k=1)["matches"]
 
 
+def test_a_batch_of_searches_mixes_texts_images_vectors_and_keys(letters: Any) -> None:
+    server, path = letters
+    image = base64.b64encode(PNG).decode()
+    put(
+        server,
+        path,
+        *({"key": one, "text": one} for one in ("banana", "tree", "kiwi")),
+        {"key": "c", "image": image},
+    )
+    queries: list[dict[str, Any]] = [
+        {"text": "papaya", "k": 1},
+        {"image": image, "k": 2, "payload": True},
+        {"vector": [0, 2, 0, 0]},
+        {"key": "kiwi", "use_feedback": False},
+        {"text": "ii", "label": "unknown"},
+    ]
+    results = server.request("POST", f"{path}/search/batch", json={"searches": queries})["results"]
+    for query, result in zip(queries, results, strict=True):
+        assert result["matches"] == server.request("POST", f"{path}/search", json=query)["matches"]
+    assert keys(results[0]) == ["banana"]
+    assert keys(results[1])[0] == "c"
+    calls = [{"text": "papaya"}, {"text": "invalid"}]
+    problem = server.request("POST", f"{path}/search/batch", 422, json={"searches": calls})
+    assert "this text is not allowed" in problem["detail"]
+    problem = server.request(
+        "POST", f"{path}/search/batch", 422, json={"searches": [{"text": "a"}, {"text": "xyz"}]}
+    )
+    assert "searches/1" in problem["detail"]
+    with oahu.Client(server.url, path.rpartition("/")[2]) as client:
+        many = client.search_many(texts=["papaya", "ee"], k=1) + client.search_many(images=[PNG], k=1)
+        assert [keys(one) for one in many] == [["banana"], ["tree"], ["c"]]
+        with pytest.raises(InvalidInputError, match="exactly one of 'queries'"):
+            client.search_many(["banana"], texts=["a"])
+        with pytest.raises(InvalidInputError, match="'texts' must be a list"):
+            client.search_many(texts="papaya")
+
+
+def test_a_patch_with_a_text_or_an_image(letters: Any) -> None:
+    server, path = letters
+    put(server, path, {"key": "a", "text": "banana", "label": "fruit", "payload": {"price": 2, "old": 1}})
+    collection = server.service.collection(path.rpartition("/")[2])
+    stored = lambda: [text for _, text in server.service.store.texts(collection.id)]  # noqa: E731
+
+    def patch(status: int = 200, request: str | None = None, **fields: Any) -> Any:
+        headers = {} if request is None else {"Idempotency-Key": request}
+        body = {"items": [{"key": "a", **fields}]}
+        return server.request("PATCH", f"{path}/items", status, json=body, headers=headers)
+
+    patch(payload={"old": None})  # the text stays, for a later refit
+    assert (vector(server, path, "a"), stored()) == ([3, 0, 0, 0], ["banana"])
+    assert patch(request="one", text="tree") == {"changed": 1, "replayed": False}
+    assert (vector(server, path, "a"), stored()) == ([0, 2, 0, 0], ["tree"])
+    item = server.request("GET", f"{path}/items/a")
+    assert (item["label"], item["payload"]) == ("fruit", {"price": 2})
+    patch(image=base64.b64encode(PNG).decode())
+    assert (vector(server, path, "a"), stored()) == ([len(PNG), sum(PNG) % 251, 1, 0], [])
+    assert patch(request="one", text="tree") == {"changed": 1, "replayed": True}
+    assert vector(server, path, "a")[0] == len(PNG)
+    patch(422, request="one", text="kiwi")
+    for fields in ({"text": "a", "vector": [1, 2, 3, 4]}, {"text": None}, {"vector": None}, {"image": "?"}):
+        patch(422, **fields)
+    with oahu.Client(server.url, path.rpartition("/")[2]) as client:
+        assert client.patch(["a"], texts=["kiwi"], labels=[None]) == 1
+        assert (client.item("a")["label"], vector(server, path, "a")) == (None, [0, 0, 2, 0])
+        assert client.patch(["a"], images=[PNG]) == 1
+        with pytest.raises(InvalidInputError, match="at most one of"):
+            client.patch(["a"], texts=["kiwi"], images=[PNG])
+    assert vector(server, path, "a")[0] == len(PNG)
+
+
+def test_a_refit_keeps_impressions_settings_sources_and_query_vectors(start_server: Any) -> None:
+    server = start_server()
+    path = server.new_collection(n=0, dimension=8, encoder="lsa", contradictions="refuse")
+    texts = sentences()[:40]
+    put(server, path, *({"key": f"t{at}", "text": text} for at, text in enumerate(texts[:20])))
+    found = search(server, path, text=texts[0])
+    query = {"vector": [0.5] * 8}
+    server.request("PATCH", path, json={"closure": 2})
+    pair = {"first": "t1", "second": "t2", "same": True, "source": "ann"}
+    server.add_feedback(path, pair, {"query": query, "positive": ["t3"], "source": "bob", "weight": 0.5})
+    server.add_feedback(path, {**pair, "same": False, "source": "eve"}, status=409)
+    put(server, path, *({"key": f"t{at}", "text": text} for at, text in enumerate(texts) if at >= 20))
+    sources = server.request("GET", f"{path}/sources")["sources"]
+    assert {one["source"]: one["refused"] for one in sources} == {"ann": 0, "bob": 0, "eve": 1}
+    before = server.request("GET", f"{path}/feedback")
+    server.request("POST", f"{path}/encoder/refit")
+    state = server.request("GET", path)
+    assert (state["closure"], state["contradictions"], state["feedback"]) == (2, "refuse", 2)
+    assert server.request("GET", f"{path}/sources")["sources"] == sources
+    assert server.request("GET", f"{path}/feedback") == before
+    assert search(server, path, **query)["matches"][0]["feedback"] == "similar"
+    shown = keys(found)
+    click = {"query": "t9", "positive": [shown[0]], "impression": found["impression"]}
+    assert server.add_feedback(path, click)["unknown_impressions"] == []
+    (record,) = server.request("GET", f"{path}/feedback?after={state['last_seq']}")["records"]
+    assert record["shown"] == shown[1:]
+
+
 def test_the_client_sends_texts_and_images(letters: Any) -> None:
     server, path = letters
     with oahu.Client(server.url, path.rpartition("/")[2]) as client:

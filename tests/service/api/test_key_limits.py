@@ -61,6 +61,15 @@ def tenants(tmp_path_factory: pytest.TempPathFactory, run_app: Any) -> Iterator[
         ("feedback", "POST", "/feedback", {"feedback": [{"first": "i0", "second": "i1", "same": True}]}),
         ("admin", "PUT", "/items", {"items": [{"key": "i0", **VECTOR}]}),
         ("admin", "POST", "/items/delete", {"keys": ["i3"]}),
+        ("read", "POST", "/search/batch", {"searches": [VECTOR]}),
+        ("read", "POST", "/items/find", {"text": "i0"}),
+        ("read", "POST", "/encode", {"texts": ["tea"]}),
+        ("read", "GET", "/sources", None),
+        ("feedback", "PUT", "/sources/ann", {"weight": 0.5}),
+        ("feedback", "DELETE", "/sources/ann", None),
+        ("admin", "PATCH", "", {"closure": 1}),
+        ("admin", "PATCH", "/items", {"items": [{"key": "i0", "label": "new"}]}),
+        ("admin", "POST", "/encoder/refit", None),
         ("admin", "DELETE", "", None),
     ],
 )
@@ -145,6 +154,36 @@ def test_requests_per_minute_are_limited(
     assert codes(other, 1) == [200]
     now[0] += 20
     assert codes(limited, 2) == [200, 429]
+
+
+def test_a_batch_counts_as_many_requests_and_a_patch_as_one(
+    start_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("oahu.service.api.middleware.rate_limit.time", Clock(now))
+    file = KeyFile(tmp_path / "data")
+    keys = {"limited": file.add("a", "admin", requests_per_minute=6), "free": file.add("b", "admin")}
+    server = start_server()
+
+    def send(key: str, method: str, path: str, status: int, body: Any) -> Any:
+        return server.request(method, path, status, json=body, headers={"Authorization": f"Bearer {keys[key]}"})
+
+    send("free", "POST", C, 201, {"name": "teas", "dimension": 4})
+    send("free", "PUT", f"{C}/teas/items", 200, {"items": [{"key": "i0", **VECTOR}]})
+    patch = {"items": [{"key": "i0", "label": "new"}]}
+    send("limited", "PATCH", f"{C}/teas/items", 200, patch)
+    invalid = {"searches": [VECTOR, {**VECTOR, "k": 10**6}]}
+    send("limited", "POST", f"{C}/teas/search/batch", 422, invalid)  # counts as one
+    send("limited", "POST", f"{C}/teas/search/batch", 200, {"searches": [VECTOR] * 3})  # one request is left
+    send("limited", "POST", f"{C}/teas/search/batch", 200, {"searches": [VECTOR] * 4})
+    problem = send("limited", "PATCH", f"{C}/teas/items", 429, patch)
+    assert "The limit is 6 requests per minute" in problem["detail"]
+    now[0] += 39  # three requests too many, and one to send: 4 * 10 seconds
+    send("limited", "PATCH", f"{C}/teas/items", 429, patch)
+    now[0] += 1
+    send("limited", "PATCH", f"{C}/teas/items", 200, patch)
+    for _ in range(3):
+        send("free", "POST", f"{C}/teas/search/batch", 200, {"searches": [VECTOR] * 10})
 
 
 class Clock:

@@ -15,7 +15,7 @@ from oahu.service.encoder_process import EncoderInput, InputKind
 from oahu.service.errors import InvalidRequestError
 from oahu.service.images import image_type
 
-__all__ = ["encode_items", "encode_query", "encode_texts_and_images"]
+__all__ = ["encode_items", "encode_queries", "encode_query", "encode_texts_and_images"]
 
 Item = TypeVar("Item", bound=BaseModel)
 
@@ -24,12 +24,20 @@ _KINDS: tuple[InputKind, ...] = ("text", "image")
 
 async def encode_query(collection: Collection, query: Item, where: str = "") -> Item:
     """Return a query with a vector. A query without a text or an image is returned unchanged."""
-    (encoded,) = await encode_items(collection, [query], fit=False, where=(where or "query",))
-    if encoded is not query and not any(base64.b64decode(encoded.vector)):  # type: ignore[attr-defined]
-        raise InvalidRequestError(
-            f"The encoder {collection.encoder.name} knows none of the words of the query. Use other words.",
-            where=where or "query",
-        )
+    (encoded,) = await encode_queries(collection, [query], [where or "query"])
+    return encoded
+
+
+async def encode_queries(collection: Collection, queries: Sequence[Item], where: Sequence[str]) -> list[Item]:
+    """Return queries with vectors. ``where`` contains the location of each query in error messages."""
+    encoded = await encode_items(collection, queries, fit=False, where=where)
+    for query, one, place in zip(queries, encoded, where, strict=True):
+        if one is not query and not any(base64.b64decode(one.vector)):  # type: ignore[attr-defined]
+            raise InvalidRequestError(
+                f"The encoder {collection.encoder.name} knows none of the words of the query ({place}). Use other "
+                "words.",
+                where=place,
+            )
     return encoded
 
 

@@ -7,7 +7,7 @@ contradictions, run inside the transaction. Reads run in any thread and return c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -137,6 +137,10 @@ class StoreReader(Protocol):
 
     def source_counts(self, collection: int, after: str, limit: int) -> list[SourceCount]:
         """Return at most ``limit`` sources after the source ``after``, in alphabetical order."""
+        ...
+
+    def refusals(self, collection: int) -> dict[str, int]:
+        """Return the number of refused feedback records of each source with refused records."""
         ...
 
     def source_of(self, collection: int, seqs: Sequence[int]) -> dict[int, str | None]:
@@ -291,6 +295,10 @@ class Transaction(StoreReader, Protocol):
 
     def count_refused(self, collection: int, sources: Iterable[str]) -> None:
         """Add 1 to the number of refused feedback records of each given source."""
+        ...
+
+    def store_refusals(self, collection: int, counts: Mapping[str, int]) -> None:
+        """Store the number of refused feedback records of each source of a new collection."""
         ...
 
     def store_config(self, collection: int, config: CollectionConfig) -> None: ...

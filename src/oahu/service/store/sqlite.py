@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -224,6 +224,9 @@ class _Reader(ABC):
             *(collection, after, collection, after, limit),
         )
         return [SourceCount(*row) for row in found]
+
+    def refusals(self, collection: int) -> dict[str, int]:
+        return dict(self._query("SELECT source, count FROM refusals WHERE collection = ?", collection))
 
     def source_of(self, collection: int, seqs: Sequence[int]) -> dict[int, str | None]:
         found: dict[int, str | None] = {}
@@ -574,6 +577,10 @@ class _Writer(_Reader):
             "INSERT INTO refusals VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1",
             [(collection, source) for source in sources],
         )
+
+    def store_refusals(self, collection: int, counts: Mapping[str, int]) -> None:
+        rows = [(collection, source, count) for source, count in counts.items()]
+        self.database.executemany("INSERT INTO refusals VALUES (?, ?, ?)", rows)
 
     def store_config(self, collection: int, config: CollectionConfig) -> None:
         encoded = orjson.dumps(asdict(config)).decode()

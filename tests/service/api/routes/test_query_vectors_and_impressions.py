@@ -192,6 +192,59 @@ def test_an_impression_replaces_the_list_of_shown_results(server: Any) -> None:
     assert model(server, path) == model(server, explicit)
 
 
+def test_filtered_and_batched_searches_have_impressions(server: Any) -> None:
+    path = server.new_collection()
+    patches = [{"key": f"i{at}", "payload": {"price": at}} for at in range(12)]
+    server.request("PATCH", f"{path}/items", json={"items": patches})
+    cheap = {"field": "price", "lt": 6}
+    searches = [
+        {"key": "i0", "k": 4, "filter": cheap},
+        {"vector": QUERY, "k": 3},
+        {"vector": QUERY, "filter": cheap},
+    ]
+    results = server.request("POST", f"{path}/search/batch", json={"searches": searches})["results"]
+    one = server.request("POST", f"{path}/search", json=searches[0])
+    assert one["matches"] == results[0]["matches"]
+    impressions = [result["impression"] for result in (*results, one)]
+    assert len(set(impressions)) == 4
+    shown = [[match["key"] for match in result["matches"]] for result in results]
+    assert set(shown[2]) == {f"i{at}" for at in range(6)}
+    clicks = [
+        {"query": "i0", "positive": [shown[0][1]], "impression": impressions[0]},
+        {"query": {"vector": QUERY}, "positive": [shown[1][0]], "impression": impressions[1]},
+        {"query": {"vector": QUERY}, "negative": [shown[2][-1]], "impression": impressions[2]},
+    ]
+    assert server.add_feedback(path, *clicks)["unknown_impressions"] == []
+    assert [record["shown"] for record in records(server, path)] == [
+        [shown[0][0], *shown[0][2:]],
+        shown[1][1:],
+        shown[2][:-1],
+    ]
+    again = server.request("POST", f"{path}/search", json=searches[2])["matches"]
+    assert again[-1] == {
+        **again[-1],
+        "key": shown[2][-1],
+        "feedback": "dissimilar",
+    }  # feedback applies with filters
+
+
+def test_feedback_that_is_undone_as_a_source_does_not_count(server: Any) -> None:
+    path = server.new_collection()
+    count = lambda: server.request("GET", path)["feedback"]  # noqa: E731
+    for source in ("ann", "bob", "ann"):
+        server.add_feedback(path, {"query": "i0", "positive": ["i1"], "source": source})
+    assert count() == 3
+    server.request("DELETE", f"{path}/sources/ann")
+    assert count() == 1
+    server.request("PATCH", path, json={"parameters": {"n_random": 8}})
+    server.add_feedback(path, {"query": "i0", "positive": ["i1"], "source": "ann"})
+    assert count() == 2
+    server.request("PUT", f"{path}/sources/ann", json={"weight": 0.5})
+    assert count() == 4
+    server.request("DELETE", f"{path}/feedback/2")
+    assert count() == 3
+
+
 def test_deleted_results_of_an_impression_are_left_out(server: Any) -> None:
     path = server.new_collection()
     found = server.request("POST", f"{path}/search", json={"key": "i0", "k": 4})

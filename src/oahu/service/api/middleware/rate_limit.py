@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from functools import partial
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from oahu.service.api.access import AccessControl
-from oahu.service.api.request_info import client_address
+from oahu.service.api.request_info import COUNT_REQUESTS, client_address
 from oahu.service.errors import ServiceError
 from oahu.service.settings import Settings
 
@@ -50,11 +51,17 @@ class TokenBuckets:
             wait = (1 - tokens) / self._rate
             raise RateLimitedError(f"Too many requests. The limit is {self._name}.", retry_after=wait)
 
+    def spend(self, caller: str, count: int) -> None:
+        """Take ``count`` further tokens for an accepted request. The number of tokens can become negative."""
+        tokens, updated_at = self._buckets.get(caller, (self._burst, time.monotonic()))
+        self._buckets[caller] = tokens - count, updated_at
+
 
 class RateLimitMiddleware:
     """Limit the requests per second of each API key, and the requests per minute of keys with such a limit.
 
-    Requests without a key are limited by client address.
+    Requests without a key are limited by client address. An operation can count as several requests for the limit
+    per minute. It is accepted if at least one request is left, and later requests wait longer.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, access: AccessControl) -> None:
@@ -67,6 +74,8 @@ class RateLimitMiddleware:
             key = self._access.key(scope)
             if key is not None and (limit := key.requests_per_minute) is not None:
                 name = f"{limit} requests per minute, the limit of this API key"
-                self._key_buckets.setdefault(limit, TokenBuckets(limit / 60, limit, name)).take(key.id)
+                buckets = self._key_buckets.setdefault(limit, TokenBuckets(limit / 60, limit, name))
+                buckets.take(key.id)
+                scope[COUNT_REQUESTS] = partial(buckets.spend, key.id)
             self._buckets.take(key.id if key else client_address(scope))
         await self.app(scope, receive, send)

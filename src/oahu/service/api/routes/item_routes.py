@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -67,7 +68,9 @@ async def patch_items(
     body: ItemChanges,
     idempotency_key: IdempotencyKey = None,
 ) -> ItemsChanged:
-    """Change the vector, label, payload or thumbnail of items. Fields that are not in the request stay as they are.
+    """Change the features, label, payload or thumbnail of items. Fields that are not in the request stay the same.
+
+    New features are given as a vector, or as a text or an image for the encoder.
 
     The payload in the request is a JSON merge patch (RFC 7396): its fields replace the fields with the same names,
     objects are merged, and null removes a field. A label, payload or thumbnail of null is removed. Either all items
@@ -75,8 +78,9 @@ async def patch_items(
     """
     check_batch_size(request, len(body.items), "items")
     _check_unique([item.key for item in body.items])
-    patches = await to_thread.run_sync(_validate_changes, collection, body.items)
-    replayed = await wait_for(collection.patch_items(patches, idempotency_key))
+    digest = hashlib.sha256(f"patch {body.model_dump_json(exclude_unset=True)}".encode()).hexdigest()
+    patches = await to_thread.run_sync(_validate_changes, collection, await encode_items(collection, body.items))
+    replayed = await wait_for(collection.patch_items(patches, idempotency_key, digest))
     await to_thread.run_sync(collection.queries.apply_changes)
     return ItemsChanged(changed=len(patches), replayed=replayed)
 
@@ -84,13 +88,13 @@ async def patch_items(
 def _validate_changes(collection: Collection, items: Sequence[ItemChange]) -> list[ItemPatch]:
     validated = []
     for row, item in enumerate(items):
-        changed = tuple(sorted(item.model_fields_set - {"key"}))
+        changed = tuple(sorted(item.model_fields_set - {"key", "text", "image"}))
         vector = None
-        if "vector" in changed:
+        if item.vector is not None:
             vector = collection.catalogue.parse_features(item.vector, f"items/{row}/vector").tobytes()
         check_payload(item.payload, f"items/{row}/payload")
         thumbnail = _decode_image(item.thumbnail, f"items/{row}/thumbnail")
-        validated.append(ItemPatch(item.key, changed, vector, item.label, item.payload, thumbnail))
+        validated.append(ItemPatch(item.key, changed, vector, item.label, item.payload, thumbnail, item.text))
     return validated
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from fastapi import Body, Request
 
 from oahu.service.api.access import CollectionForAdmin, CollectionForReading, get_service
-from oahu.service.api.encoding import encode_query
+from oahu.service.api.encoding import encode_queries, encode_query
+from oahu.service.api.request_info import count_requests
 from oahu.service.api.routing import new_router, run_search, wait_for
 from oahu.service.api.schemas.common_schemas import CandidateAge, CollectionName
 from oahu.service.api.schemas.search_schemas import (
@@ -69,12 +70,18 @@ async def search_batch(
 ) -> SearchBatchResponse:
     """Run several searches. Each search gets the same results as in a request of its own.
 
-    All searches use the same metric. If one search is invalid, the whole request is rejected.
+    All searches use the same metric. If one search is invalid, the whole request is rejected. A batch of n searches
+    counts as n requests for the limit of an API key.
     """
     _check_searches(request, body.searches)
+    count_requests(request.scope, len(body.searches) - 1)
+    places = [f"searches/{at}" for at in range(len(body.searches))]
+    encoded = await encode_queries(collection, body.searches, places)
 
     def work() -> SearchBatchResponse:
-        searches = [_search_query(collection, search, f"searches/{at}/") for at, search in enumerate(body.searches)]
+        searches = [
+            _search_query(collection, search, f"{place}/") for search, place in zip(encoded, places, strict=True)
+        ]
         found = collection.search_many(searches)
         return SearchBatchResponse(
             results=[

@@ -63,7 +63,9 @@ class ItemChange(RequestModel):
     """Changes of an item. Fields that are not given stay as they are."""
 
     key: ItemKey = Field(examples=["sencha"])
-    vector: Vector = Field([])
+    vector: Vector | None = Field(None, description="The new features, instead of a text or an image.")
+    text: BodyText | None = None
+    image: Image | None = None
     label: Label | None = Field(None, description="The new label. Null removes the label.")
     payload: dict[str, JsonValue] | None = Field(
         None,
@@ -80,7 +82,12 @@ class ItemChange(RequestModel):
     @model_validator(mode="after")
     def _check_changes(self) -> ItemChange:
         if not self.model_fields_set - {"key"}:
-            raise ValueError("expected at least one of 'vector', 'label', 'payload' and 'thumbnail'")
+            raise ValueError(
+                "expected at least one of 'vector', 'text', 'image', 'label', 'payload' and 'thumbnail'"
+            )
+        sources = self.model_fields_set & {"vector", "text", "image"}
+        if len(sources) > 1 or any(getattr(self, name) is None for name in sources):
+            raise ValueError("new features are given as one of 'vector', 'text' and 'image', and are never null")
         return self
 
 

@@ -163,7 +163,7 @@ class SearchResponse(MetricResponse):
 
 
 class SearchBatch(RequestModel):
-    """Searches to run in one request. Keys and vectors can be mixed."""
+    """Searches to run in one request. Keys, vectors, texts and images can be mixed."""
 
     searches: Annotated[list[SearchRequest], STOP_AT_FIRST_ERROR] = Field(min_length=1)
 
