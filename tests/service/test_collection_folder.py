@@ -280,6 +280,8 @@ def edit_head(**fields: Any) -> Callable[[Path], None]:
             edit_line("feedback.jsonl", 1, contradictions=[[1, 2]]),
             r"Log entry 2, 'contradictions': each row must have 1",
         ),
+        (edit_line("feedback.jsonl", 1, weight=2), r"feedback\.jsonl, line 2: weight: "),
+        (edit_line("feedback.jsonl", 1, source=""), r"feedback\.jsonl, line 2: source: "),
         (edit_head(refusals={"ann": 0}), r"not the head of an exported collection"),
         (edit_head(format=7), r"has format 7"),
         (edit_head(config={"name": "../up"}), r"not the head of an exported collection"),

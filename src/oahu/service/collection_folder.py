@@ -72,6 +72,8 @@ class _EntryLine(BaseModel):
     seq: int
     time: float
     change: list[JsonValue]
+    weight: float = Field(1.0, gt=0, le=1)
+    source: Source | None = None
     examples: str | None = None
     model: str | None = None
 
@@ -277,11 +279,12 @@ def _stored_entry(line: bytes, folder: Path) -> StoredEntry:
     more = one.model_extra or {}
     rows = {table: more[table] for table in LOG_TABLES if table in more}
     columns = {name: value for name, value in more.items() if name not in rows}
+    known = {"time": one.time, "change": one.change, "weight": one.weight, "source": one.source}
     with suppress(LookupError):
         change_from_json(list(one.change))
         model = None if one.model is None else _file(folder, one.model, _MODEL)
         examples = None if one.examples is None else base64.b64decode(one.examples, validate=True)
-        return StoredEntry(one.seq, {"time": one.time, "change": one.change, **columns}, rows, examples, model)
+        return StoredEntry(one.seq, known | columns, rows, examples, model)
     raise ValueError(f"unknown kind of log entry {one.change[:1]}")
 
 

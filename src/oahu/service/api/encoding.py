@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -13,7 +12,7 @@ from oahu.service.api.routing import wait_for
 from oahu.service.collection import Collection
 from oahu.service.encoder_process import EncoderInput, InputKind
 from oahu.service.errors import InvalidRequestError
-from oahu.service.images import image_type
+from oahu.service.images import decode_image
 
 __all__ = ["encode_items", "encode_queries", "encode_query", "encode_texts_and_images"]
 
@@ -34,8 +33,7 @@ async def encode_queries(collection: Collection, queries: Sequence[Item], where:
     for query, one, place in zip(queries, encoded, where, strict=True):
         if one is not query and not any(base64.b64decode(one.vector)):  # type: ignore[attr-defined]
             raise InvalidRequestError(
-                f"The encoder {collection.encoder.name} knows none of the words of the query ({place}). Use other "
-                "words.",
+                f"The encoder {collection.encoder.name} knows none of the words in {place!r}. Use other words.",
                 where=place,
             )
     return encoded
@@ -68,17 +66,7 @@ async def encode_texts_and_images(
     """Return the vectors of texts, or of images in base64, as float32 values in base64."""
     decoded: list[EncoderInput] = list(inputs)
     if kind == "image":
-        decoded = [_decode_image(image, f"{place}/image") for image, place in zip(inputs, where, strict=True)]
+        decoded = [decode_image(image, f"{place}/image") for image, place in zip(inputs, where, strict=True)]
     vectors = await wait_for(collection.encoder.submit(kind, decoded, fit))
     collection.encoder.check(vectors)
     return [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
-
-
-def _decode_image(text: str, where: str) -> bytes:
-    try:
-        data = base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise InvalidRequestError(f"{where} is not valid base64 ({error}).", where=where) from error
-    if image_type(data) is None:
-        raise InvalidRequestError(f"{where} must be a PNG, JPEG, WebP or GIF image.", where=where)
-    return data

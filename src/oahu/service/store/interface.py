@@ -82,9 +82,9 @@ class StoredEntry(NamedTuple):
     Attributes
     ----------
     columns : dict
-        The columns of the log, with the change in JSON form: ``time``, ``change``.
+        The columns of the log, with the change in JSON form: ``time``, ``change``, ``weight``, ``source``.
     rows : dict
-        The rows of other tables that belong to the entry, for example the range of an undo.
+        The rows of other tables that belong to the entry: the range of an undo, contradicted entries.
     examples : bytes or None
         The training examples.
     model : bytes or None

@@ -310,7 +310,7 @@ def test_feedback_applies_after_a_patch_unless_the_vector_changes(server: Any, f
 LARGE = {"text": "a" * 40_000}
 INVALID_PATCHES: dict[str, tuple[dict[str, Any], int, str]] = {
     "unknown item": ({"key": "missing", "label": "x"}, 404, "There is no item 'missing'"),
-    "no change": ({"key": "i0"}, 422, "body/items/1: expected at least one of 'vector', 'label'"),
+    "no change": ({"key": "i0"}, 422, "body/items/1: expected at least one of 'vector', 'text', 'image', 'label'"),
     "no vector": ({"key": "i0", "vector": None}, 422, "body/items/1/vector"),
     "short vector": ({"key": "i0", "vector": [1]}, 422, "items/1/vector must have 4 numbers. Got 1"),
     "list as payload": ({"key": "i0", "payload": [1]}, 422, "body/items/1/payload"),

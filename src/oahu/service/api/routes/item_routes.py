@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 from collections.abc import Sequence
 from typing import Annotated
@@ -31,7 +29,7 @@ from oahu.service.api.schemas.item_schemas import (
 )
 from oahu.service.collection import Collection
 from oahu.service.errors import InvalidRequestError, NotFoundError
-from oahu.service.images import image_type
+from oahu.service.images import decode_image, image_type
 from oahu.service.payloads import check_payload
 from oahu.service.records import CatalogueItem, ItemPatch, NewItem
 
@@ -90,10 +88,10 @@ def _validate_changes(collection: Collection, items: Sequence[ItemChange]) -> li
     for row, item in enumerate(items):
         changed = tuple(sorted(item.model_fields_set - {"key", "text", "image"}))
         vector = None
-        if item.vector is not None:
+        if "vector" in changed:
             vector = collection.catalogue.parse_features(item.vector, f"items/{row}/vector").tobytes()
         check_payload(item.payload, f"items/{row}/payload")
-        thumbnail = _decode_image(item.thumbnail, f"items/{row}/thumbnail")
+        thumbnail = _decode_thumbnail(item.thumbnail, f"items/{row}/thumbnail")
         validated.append(ItemPatch(item.key, changed, vector, item.label, item.payload, thumbnail, item.text))
     return validated
 
@@ -111,24 +109,19 @@ def _validate(collection: Collection, items: Sequence[ItemUpload]) -> list[NewIt
     for row, item in enumerate(items):
         vector = collection.catalogue.parse_features(item.vector or [], f"items/{row}/vector")
         check_payload(item.payload, f"items/{row}/payload")
-        thumbnail = _decode_image(item.thumbnail, f"items/{row}/thumbnail")
+        thumbnail = _decode_thumbnail(item.thumbnail, f"items/{row}/thumbnail")
         validated.append(NewItem(item.key, vector.tobytes(), item.label, item.payload, thumbnail, item.text))
     return validated
 
 
-def _decode_image(text: str | None, where: str) -> bytes | None:
+def _decode_thumbnail(text: str | None, where: str) -> bytes | None:
     if text is None:
         return None
-    try:
-        data = base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise InvalidRequestError(f"{where} is not valid base64 ({error}).", where=where) from error
+    data = decode_image(text, where)
     if len(data) > _MAX_THUMBNAIL_BYTES:
         raise InvalidRequestError(
             f"{where} must have at most {_MAX_THUMBNAIL_BYTES} bytes. Got {len(data)} instead.", where=where
         )
-    if image_type(data) is None:
-        raise InvalidRequestError(f"{where} must be a PNG, JPEG, WebP or GIF image.", where=where)
     return data
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, JsonValue, StringConstraints, model_validator
 
@@ -59,13 +59,18 @@ class ItemUploads(RequestModel):
     items: Annotated[list[ItemUpload], STOP_AT_FIRST_ERROR] = Field(min_length=1)
 
 
+def _not_given() -> Any:
+    """Return the default of a field that must not be null."""
+    return None
+
+
 class ItemChange(RequestModel):
     """Changes of an item. Fields that are not given stay as they are."""
 
     key: ItemKey = Field(examples=["sencha"])
-    vector: Vector | None = Field(None, description="The new features, instead of a text or an image.")
-    text: BodyText | None = None
-    image: Image | None = None
+    vector: Vector = Field(default_factory=_not_given)
+    text: BodyText = Field(default_factory=_not_given)
+    image: Image = Field(default_factory=_not_given)
     label: Label | None = Field(None, description="The new label. Null removes the label.")
     payload: dict[str, JsonValue] | None = Field(
         None,
@@ -85,9 +90,8 @@ class ItemChange(RequestModel):
             raise ValueError(
                 "expected at least one of 'vector', 'text', 'image', 'label', 'payload' and 'thumbnail'"
             )
-        sources = self.model_fields_set & {"vector", "text", "image"}
-        if len(sources) > 1 or any(getattr(self, name) is None for name in sources):
-            raise ValueError("new features are given as one of 'vector', 'text' and 'image', and are never null")
+        if len(self.model_fields_set & {"vector", "text", "image"}) > 1:
+            raise ValueError("an item needs at most one of 'vector', 'text' and 'image'")
         return self
 
 
