@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from oahu.service.api.documentation import documentation_page
 from oahu.service.keys import KeyFile
 
+JSON = {"Content-Type": "application/json"}
 WITHOUT_END = {"meta", "br"}
 
 
@@ -95,6 +97,34 @@ def test_the_examples_have_the_address_of_the_service(response: httpx.Response, 
     text = Page(response.text).text
     assert f"curl -X POST {server.url}/v1/collections/teas/search" in text
     assert """-d '{"key": "sencha"}'""" in text
+
+
+CURL = re.compile(
+    r"curl (?:-X (\w+) )?(\S+)(?: \\\n  -H 'Content-Type: application/json' \\\n  -d '(.*?)')?\n?$", re.DOTALL
+)
+
+
+def test_the_service_accepts_the_examples(start_server: Any) -> None:
+    server = start_server()
+    examples = re.findall(r"<h4>Example</h4><pre>(.*?)</pre>", server.http.get("/v1/docs").text, re.DOTALL)
+    commands = [match.groups() for example in examples if (match := CURL.match(unescape(example)))]
+    assert len(commands) > 25 and sum(body is not None for _, _, body in commands) > 10
+    items = [
+        {"key": key, "vector": [1, 0, at], "label": key} for at, key in enumerate(("sencha", "gyokuro", "assam"))
+    ]
+    for method, url, body in commands:
+        if "/events" in url:
+            continue  # never ends
+        server.http.delete("/v1/collections/teas")
+        if not url.endswith("/collections"):
+            server.create_collection("teas", 3)
+            server.request("PUT", "/v1/collections/teas/items", json={"items": items})
+        status = server.http.request(method or "GET", url, content=body, headers=JSON).status_code
+        assert status not in (400, 405, 422) or "encode" in url, (
+            method,
+            url,
+            body,
+        )  # the collection has no encoder
 
 
 def test_the_page_needs_no_api_key(start_server: Any, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ Schema = Mapping[str, Any]
 _MAX_DEPTH: Final = 4  # of examples
 _CODE: Final = re.compile(r"``(.+?)``")
 _REFERENCE: Final = "#/components/schemas/"
+_PATH_EXAMPLES: Final = {"name": "teas", "key": "sencha", "seq": "1", "source": "session-1"}
 _METHODS: Final = ("get", "put", "post", "patch", "delete")
 _LIMITS: Final = {
     "minimum": "at least {}",
@@ -178,7 +179,9 @@ def _text(text: str) -> str:
 
 def _curl(operation: Schema, schemas: Schema, url: str) -> str:
     """Return a curl command with example values."""
-    path = operation["path"].replace("{name}", "teas").replace("{key}", "sencha").replace("{seq}", "1")
+    path = operation["path"]
+    for name, example in _PATH_EXAMPLES.items():
+        path = path.replace(f"{{{name}}}", example)
     method = "" if operation["method"] == "get" else f"-X {operation['method'].upper()} "
     command = f"curl {method}{url.rstrip('/')}{path}"
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():

@@ -43,7 +43,7 @@ class CreateCollection(RequestModel):
     """A new collection."""
 
     name: CollectionName = Field(examples=["teas"])
-    dimension: int = Field(ge=1, le=1_000_000, description="Number of features of an item.", examples=[64])
+    dimension: int = Field(ge=1, le=1_000_000, description="Number of features of an item.", examples=[3])
     learner: Annotated[str, StringConstraints(max_length=64)] = Field(
         "AnchoredOAHU", description="Name of the learner, one of oahu.LEARNERS."
     )
@@ -66,7 +66,7 @@ class UpdateCollection(RequestModel):
     parameters: dict[str, JsonValue] = Field(
         {}, description="Parameters of the learner to change. Null sets a parameter to its default."
     )
-    closure: Closure = 0
+    closure: Closure = Field(0, examples=[2])
     contradictions: Contradictions = "newest"
     vote: Vote = "experts"
 

@@ -14,7 +14,9 @@ __all__ = ["EncodeRequest", "EncodeResponse", "RefitResponse"]
 class EncodeRequest(RequestModel):
     """Texts or images to encode."""
 
-    texts: Annotated[list[BodyText], STOP_AT_FIRST_ERROR] | None = Field(None, min_length=1)
+    texts: Annotated[list[BodyText], STOP_AT_FIRST_ERROR] | None = Field(
+        None, min_length=1, examples=[["green tea"]]
+    )
     images: Annotated[list[Image], STOP_AT_FIRST_ERROR] | None = Field(None, min_length=1)
 
     @model_validator(mode="after")

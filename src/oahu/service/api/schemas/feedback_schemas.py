@@ -88,9 +88,9 @@ class TripletFeedback(_Feedback):
     An item is given by its key, or a vector that is no item by its features: ``{"vector": [...]}``.
     """
 
-    anchor: ItemOrVector
-    positive: ItemOrVector
-    negative: ItemOrVector
+    anchor: ItemOrVector = Field(examples=["sencha"])
+    positive: ItemOrVector = Field(examples=["gyokuro"])
+    negative: ItemOrVector = Field(examples=["assam"])
 
     @model_validator(mode="after")
     def _check_items_differ(self) -> TripletFeedback:

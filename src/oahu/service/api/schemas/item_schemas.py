@@ -37,7 +37,7 @@ class ItemUpload(RequestModel):
     """An item to add or replace. Its features are given as a vector, a text or an image."""
 
     key: ItemKey = Field(examples=["sencha"])
-    vector: Vector | None = None
+    vector: Vector | None = Field(None, examples=[[1, 0.1, 0]])
     text: BodyText | None = None
     image: Image | None = None
     label: Label | None = None

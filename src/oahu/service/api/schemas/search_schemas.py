@@ -202,9 +202,20 @@ class CompareResponse(MetricResponse):
 class CalibrateRequest(RequestModel):
     """Labelled pairs. The thresholds are chosen from these pairs now and whenever the metric changes."""
 
-    pairs: Annotated[list[LabelledPair], STOP_AT_FIRST_ERROR] = Field(min_length=2, max_length=2_000)
+    pairs: Annotated[list[LabelledPair], STOP_AT_FIRST_ERROR] = Field(
+        min_length=2,
+        max_length=2_000,
+        examples=[
+            [
+                {"first": "sencha", "second": "gyokuro", "same": True},
+                {"first": "sencha", "second": "assam", "same": False},
+            ]
+        ],
+    )
     target: Literal["accuracy", "f1", "eer"] | None = Field(
-        None, description="Criterion for one threshold: highest accuracy, highest F1, or equal error rates (eer)."
+        None,
+        examples=["f1"],
+        description="Criterion for one threshold: highest accuracy, highest F1, or equal error rates (eer).",
     )
     target_far: float | None = Field(None, ge=0, le=1, description="Maximum false accept rate.")
     target_frr: float | None = Field(
