@@ -95,7 +95,7 @@ def test_a_repeated_patch_of_several_batches_changes_nothing(teas: Client, monke
 
 
 def test_patch_needs_a_change(teas: Client) -> None:
-    with pytest.raises(InvalidInputError, match="needs 'vectors', 'labels', 'payloads' or 'thumbnails'"):
+    with pytest.raises(InvalidInputError, match="needs 'vectors', 'texts', 'images', 'labels'"):
         teas.patch(KEYS)
 
 

@@ -62,7 +62,7 @@ def test_the_guide_runs_from_top_to_bottom(
             assert "urn:oahu:problem" not in done.stdout, done.stdout
             outputs.append(done.stdout)
     names["digits"].close()
-    assert len(blocks) == 19
+    assert len(blocks) == 20
     first, again = (
         re.findall(r'"key":"(\w+)"', part)[:3] for part in outputs[2].split('{"metric_version"')[1:][:2]
     )

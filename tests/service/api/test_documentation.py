@@ -108,7 +108,8 @@ def test_the_service_accepts_the_examples(start_server: Any) -> None:
     server = start_server()
     examples = re.findall(r"<h4>Example</h4><pre>(.*?)</pre>", server.http.get("/v1/docs").text, re.DOTALL)
     commands = [match.groups() for example in examples if (match := CURL.match(unescape(example)))]
-    assert len(commands) > 25 and sum(body is not None for _, _, body in commands) > 10
+    assert len(commands) > 25
+    assert sum(body is not None for _, _, body in commands) > 10
     items = [
         {"key": key, "vector": [1, 0, at], "label": key} for at, key in enumerate(("sencha", "gyokuro", "assam"))
     ]
