@@ -61,4 +61,4 @@ def test_the_guide_on_texts_and_images(url: str, capsys: pytest.CaptureFixture[s
     names: dict[str, object] = {}
     exec(compile(code.replace("http://127.0.0.1:8000", url), "texts-and-images.md", "exec"), names)
     names["help_pages"].close()  # type: ignore[attr-defined]
-    assert capsys.readouterr().out.split("\n")[:3] == ["delivery", "password", "(2, 64)"]
+    assert capsys.readouterr().out.split("\n")[:4] == ["delivery", "password", "refund", "(2, 64)"]

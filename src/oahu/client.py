@@ -366,6 +366,8 @@ class Client:
         positive: Sequence[str] = (),
         negative: Sequence[str] = (),
         shown: Sequence[str] = (),
+        text: str | None = None,
+        image: bytes | None = None,
         impression: str | None = None,
         weight: float = 1.0,
         source: str | None = None,
@@ -389,6 +391,8 @@ class Client:
             For a click: keys of items that are similar to the query, and of items that are dissimilar.
         shown : sequence of str
             For a click: keys of results that the user saw and did not mark. They are weak evidence.
+        text, image : str or bytes, optional
+            For a click: a text, or the content of an image file, instead of a query. The encoder converts it.
         impression : str, optional
             For a click: the ``impression`` of the search response, instead of ``shown``.
         weight : float
@@ -400,9 +404,11 @@ class Client:
         idempotency_key : str, optional
             Key of the request. A second request with the same key stores nothing. By default, a random key is used.
         """
-        if (constraints is None) == (query is None):
+        is_click = constraints is None
+        if is_click == all(given is None for given in (query, text, image)):
             raise InvalidInputError(
-                "Client.feedback needs either 'constraints', or 'query' with 'positive' and 'negative'."
+                "Client.feedback needs either 'constraints', or 'query' (or 'text' or 'image') with 'positive' and "
+                "'negative'."
             )
         for name, marked in (
             ("positive", positive),
@@ -411,12 +417,15 @@ class Client:
             ("constraints", constraints),
         ):
             _check_list(marked, name)
-        given = list(constraints or ())
-        if query is not None:
+        given: list[Any] = list(constraints or ())
+        if text is not None or image is not None:
+            marks = {"positive": list(positive), "negative": list(negative), "shown": list(shown)}
+            given = [{"query": _query(query, text, image), **marks}]
+        elif is_click:
             given = [Click(query, list(positive), list(negative), list(shown))]
         feedback = [_feedback(one, weight, source) for one in given]
         if impression is not None:
-            if query is None:
+            if not is_click:
                 raise InvalidInputError(
                     "'impression' belongs to a click: Client.feedback(query=..., impression=...)."
                 )

@@ -188,6 +188,7 @@ class Catalogue:
         if number is None:
             (number,) = transaction.new_numbers(self._collection, 1)
             transaction.put_vector(self._collection, number, vector.key, vector.data)
+            transaction.store_text(self._collection, number, vector.text)
             self.features.add([number], [vector.key], vector.data)  # before the commit, like the features of items
         return number
 

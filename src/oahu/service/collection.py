@@ -250,12 +250,13 @@ class Collection:
         request: str | None = None,
         *,
         all_or_nothing: bool = False,
+        digest: str | None = None,
     ) -> Future[Receipt]:
         """Add feedback records.
 
         If a record is refused because it contradicts earlier feedback, the other records are stored, unless
         ``all_or_nothing`` is true. After any other error, no record is stored. ``request`` is the idempotency key
-        of the request.
+        of the request, and ``digest`` is a digest of its content. By default, it is the digest of the records.
         """
         given = [Feedback.of(record) for record in records]
         self._check_weights(given)
@@ -276,7 +277,7 @@ class Collection:
                     transaction,
                     resolved,
                     request,
-                    digest=None if request is None else digest_of(given),
+                    digest=None if request is None else digest or digest_of(given),
                     all_or_nothing=all_or_nothing,
                     unknown_impressions=unknown,
                 )

@@ -17,7 +17,7 @@ from oahu.service.collection import Collection
 from oahu.service.collection_encoder import CollectionEncoder
 from oahu.service.encoder_process import EncoderProcess
 from oahu.service.errors import ConflictError
-from oahu.service.records import Calibration, CollectionConfig
+from oahu.service.records import QUERY_VECTOR_KEY, Calibration, CollectionConfig, QueryVector
 from oahu.service.settings import Settings
 from oahu.service.store import Store, StoreReader, Transaction
 from oahu.service.store.interface import StoredCollection, StoredEntry, StoredItem
@@ -83,12 +83,18 @@ def reencoded(content: CollectionContent, encoder: CollectionEncoder) -> tuple[C
     encoder.check(vectors)
     dtype = np.dtype(content.config.parameters.get("dtype", "float32"))
     by_number = dict(zip(texts, vectors.astype(dtype), strict=True))
-    changed = [
-        one._replace(item=replace(one.item, vector=by_number[one.number].tobytes()))
-        if one.number in by_number
-        else one
-        for one in items
-    ]
+    keys = {item.key for number, item, _ in items if number not in by_number}
+    changed = []
+    for one in items:
+        if one.number in by_number:
+            vector = by_number[one.number].tobytes()
+            key = one.item.key
+            if key.startswith(QUERY_VECTOR_KEY):
+                key = QueryVector(vector).key
+                key = f"{key} {one.number}" if key in keys else key  # two texts can get the same vector
+                keys.add(key)
+            one = one._replace(item=replace(one.item, key=key, vector=vector))
+        changed.append(one)
     return replace(content, items=changed, encoder=fitted.to_bytes() if fitted else None), len(texts)
 
 

@@ -67,10 +67,12 @@ QUERY_VECTOR_KEY: Final = "\x1f"
 class QueryVector(NamedTuple):
     """The features of a query that is no item of the catalogue, as bytes.
 
-    In the log, a query vector has an item number, like an item. Equal vectors have the same number.
+    In the log, a query vector has an item number, like an item. Equal vectors have the same number. ``text`` is the
+    text that was encoded, if there is one.
     """
 
     data: bytes
+    text: str | None = None
 
     @property
     def key(self) -> str:

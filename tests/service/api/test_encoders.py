@@ -195,6 +195,75 @@ def test_a_patch_with_a_text_or_an_image(letters: Any) -> None:
     assert vector(server, path, "a")[0] == len(PNG)
 
 
+def test_feedback_on_texts_and_images(letters: Any) -> None:
+    server, path = letters
+    image = base64.b64encode(PNG).decode()
+    put(server, path, *({"key": one, "text": one} for one in ("banana", "tree", "kiwi", "gnu")))
+    found = search(server, path, text="ea")
+    click = {"query": {"text": "ea"}, "positive": ["kiwi"], "impression": found["impression"], "source": "ann"}
+    feedback = [
+        click,
+        {"first": {"image": image}, "second": "gnu", "same": True},
+        {"anchor": "tree", "positive": {"text": "ee"}, "negative": {"vector": [9, 9, 9, 9]}},
+    ]
+    headers = {"Idempotency-Key": "one"}
+    for replayed in (False, True):
+        received = server.add_feedback(path, *feedback, headers=headers)
+        assert (received["accepted"], received["last_seq"], received["replayed"]) == (3, 3, replayed)
+    server.add_feedback(path, {**click, "query": {"text": "eo"}}, headers=headers, status=422)
+    first = search(server, path, text="ea")["matches"][0]
+    assert (first["key"], first["feedback"]) == ("kiwi", "similar")
+    assert search(server, path, image=image)["matches"][0]["key"] == "gnu"
+    record = server.request("GET", f"{path}/feedback")["records"][0]
+    assert (record["query"], record["source"]) == ({"vector": [1, 1, 0, 0]}, "ann")
+    assert record["shown"] == [key for key in keys(found) if key != "kiwi"]
+    before = server.stored_rows()
+    wrong = {"query": {"text": "xyz"}, "positive": ["tree"]}
+    assert "feedback/1/query" in server.add_feedback(path, click, wrong, status=422)["detail"]
+    assert server.stored_rows() == before
+    with oahu.Client(server.url, path.rpartition("/")[2]) as client:
+        client.feedback(text="oo", positive=["tree"], source="bob", weight=0.5)
+        client.feedback(image=PNG, negative=["tree"])
+        assert client.search(text="oo")["matches"][0]["feedback"] == "similar"
+        with pytest.raises(InvalidInputError, match="exactly one of a key"):
+            client.feedback(query="tree", text="oo", positive=["kiwi"])
+
+
+def test_a_refit_encodes_the_texts_of_feedback(start_server: Any) -> None:
+    server = start_server()
+    path = server.new_collection(n=0, dimension=8, encoder="lsa")
+    texts = sentences()[:40]
+    put(server, path, *({"key": f"t{at}", "text": text} for at, text in enumerate(texts[:20])))
+    queries = [" ".join(text.split()[:9]) for text in texts[:3]]
+    queries.append(queries[0].upper())  # the same vector
+    for at, query in enumerate(queries):
+        click = {"query": {"text": query}, "positive": [f"t{at + 5}"]}
+        server.add_feedback(path, click, headers={"Idempotency-Key": str(at)})
+    before = [search(server, path, text=query)["matches"][0]["key"] for query in queries]
+    assert before[1:3] == ["t6", "t7"]
+    put(server, path, *({"key": f"t{at}", "text": text} for at, text in enumerate(texts) if at >= 20))
+    old = [record["query"] for record in server.request("GET", f"{path}/feedback")["records"]]
+    server.request("POST", f"{path}/encoder/refit")
+    assert [search(server, path, text=query)["matches"][0]["key"] for query in queries] == before
+    new = [record["query"] for record in server.request("GET", f"{path}/feedback")["records"]]
+    assert all(one != other for one, other in zip(old, new, strict=True))
+    click = {"query": {"text": queries[0]}, "positive": ["t5"]}
+    assert server.add_feedback(path, click, headers={"Idempotency-Key": "0"})["replayed"]
+
+
+def test_two_texts_of_feedback_can_get_the_same_vector(letters: Any) -> None:
+    server, path = letters
+    put(server, path, *({"key": one, "text": one} for one in ("banana", "tree", "kiwi")))
+    for text, positive in (("ae", "tree"), ("oi", "kiwi")):
+        server.add_feedback(path, {"query": {"text": text}, "positive": [positive]})
+    store = server.service.store
+    rewrite = "UPDATE texts SET text = 'io' WHERE text IN ('ae', 'oi')"
+    store.commit(lambda transaction: transaction.database.execute(rewrite)).result()
+    server.request("POST", f"{path}/encoder/refit")
+    assert len(server.request("GET", f"{path}/feedback")["records"]) == 2
+    assert search(server, path, text="io")["matches"][0]["feedback"] == "similar"
+
+
 def test_a_refit_keeps_impressions_settings_sources_and_query_vectors(start_server: Any) -> None:
     server = start_server()
     path = server.new_collection(n=0, dimension=8, encoder="lsa", contradictions="refuse")

@@ -305,6 +305,10 @@ class Transaction(StoreReader, Protocol):
 
     def put_vector(self, collection: int, number: int, key: str, data: bytes) -> None: ...
 
+    def store_text(self, collection: int, number: int, text: str | None) -> None:
+        """Store the text of an item or of a query vector. None deletes the stored text."""
+        ...
+
     def store_examples(self, collection: int, examples: Iterable[tuple[int, bytes]]) -> None:
         """Store or replace the training examples of log entries, given as (seq, examples)."""
         ...

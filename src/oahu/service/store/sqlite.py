@@ -517,7 +517,7 @@ class _Writer(_Reader):
                 self.put_item(collection, item, number, new=True)
             else:
                 self.put_vector(collection, number, item.key, item.vector)
-                self._store_text(collection, number, item.text)
+                self.store_text(collection, number, item.text)
 
     def copy_log(self, collection: int, entries: Iterable[StoredEntry]) -> None:
         known = self._log_columns()
@@ -629,7 +629,7 @@ class _Writer(_Reader):
     def put_item(self, collection: int, item: NewItem, number: int, new: bool) -> None:
         if new:
             self.put_vector(collection, number, item.key, item.vector)
-        self._store_text(collection, number, item.text)
+        self.store_text(collection, number, item.text)
         payload = None if item.payload is None else orjson.dumps(item.payload).decode()
         self.database.execute("DELETE FROM items WHERE collection = ? AND key = ?", (collection, item.key))
         self.database.execute(
@@ -637,7 +637,7 @@ class _Writer(_Reader):
             (collection, number, item.key, item.label, payload, item.thumbnail),
         )
 
-    def _store_text(self, collection: int, number: int, text: str | None) -> None:
+    def store_text(self, collection: int, number: int, text: str | None) -> None:
         """Store the text of an item, or delete the stored text if the item has no text."""
         if text is None:
             self.database.execute("DELETE FROM texts WHERE collection = ? AND number = ?", (collection, number))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Annotated, Any
 
 import numpy as np
 from anyio import to_thread
 from fastapi import Header, Query, Request
+from pydantic import BaseModel
 
 from oahu.constraints import Pair, Triplet
 from oahu.service.api.access import CollectionForFeedback, CollectionForReading
+from oahu.service.api.encoding import encode_queries
 from oahu.service.api.routing import check_batch_size, new_router, wait_for
 from oahu.service.api.schemas.common_schemas import CollectionName, Source
 from oahu.service.api.schemas.feedback_schemas import (
@@ -23,7 +27,8 @@ from oahu.service.api.schemas.feedback_schemas import (
     ModelRecord,
     PairFeedback,
     PairRecord,
-    QueryVectorGiven,
+    QueryImageGiven,
+    QueryTextGiven,
     RefusedRecord,
     SettingsRecord,
     SourceList,
@@ -77,13 +82,17 @@ async def add_feedback(
     The feedback is on disk when the response is sent. The next search takes the feedback into account.
     """
     check_batch_size(request, len(body.feedback), "feedback records")
+    given = await _encoded(collection, body.feedback)
+    digest = None
+    if given is not body.feedback:  # the digest of a retry must not depend on the encoder
+        digest = hashlib.sha256(body.model_dump_json(exclude_unset=True).encode()).hexdigest()
 
     def submit() -> Future[Receipt]:
-        feedback = [_feedback(collection, one, f"feedback/{at}") for at, one in enumerate(body.feedback)]
-        return collection.add_feedback(feedback, idempotency_key, all_or_nothing=body.all_or_nothing)
+        feedback = [_feedback(collection, one, f"feedback/{at}") for at, one in enumerate(given)]
+        return collection.add_feedback(feedback, idempotency_key, all_or_nothing=body.all_or_nothing, digest=digest)
 
     # Vectors are parsed and impressions are looked up in a worker thread. Other feedback needs no thread.
-    needs_thread = any(_has_vector_or_impression(one) for one in body.feedback)
+    needs_thread = any(_has_vector_or_impression(one) for one in given)
     receipt = await wait_for(await to_thread.run_sync(submit) if needs_thread else submit())
     return FeedbackAccepted(
         accepted=receipt.last_seq - receipt.first_seq + 1,
@@ -98,20 +107,39 @@ async def add_feedback(
 AnyFeedback = TripletFeedback | PairFeedback | ClickFeedback
 
 
+async def _encoded(collection: Collection, given: Sequence[AnyFeedback]) -> Sequence[AnyFeedback]:
+    """Return feedback with vectors in place of texts and images. Feedback without them is returned unchanged."""
+    places = [
+        (at, field)
+        for at, one in enumerate(given)
+        for field, value in one
+        if isinstance(value, QueryTextGiven | QueryImageGiven)
+    ]
+    if not places:
+        return given
+    queries = [getattr(given[at], field) for at, field in places]
+    encoded = await encode_queries(collection, queries, [f"feedback/{at}/{field}" for at, field in places])
+    result = list(given)
+    for (at, field), query in zip(places, encoded, strict=True):
+        result[at] = result[at].model_copy(update={field: query})
+    return result
+
+
 def _has_vector_or_impression(given: AnyFeedback) -> bool:
     if isinstance(given, ClickFeedback):
-        return isinstance(given.query, QueryVectorGiven) or given.impression is not None
-    return any(isinstance(value, QueryVectorGiven) for _, value in given)
+        return not isinstance(given.query, str) or given.impression is not None
+    return any(isinstance(value, BaseModel) for _, value in given)
 
 
 def _feedback(collection: Collection, given: AnyFeedback, where: str) -> Feedback:
     """Return the feedback in a request. ``where`` is its location in error messages."""
 
     def item(field: str) -> str | QueryVector:
-        value: str | QueryVectorGiven = getattr(given, field)
+        value: Any = getattr(given, field)
         if isinstance(value, str):
             return value
-        return QueryVector(collection.catalogue.parse_features(value.vector, f"{where}/{field}/vector").tobytes())
+        features = collection.catalogue.parse_features(value.vector, f"{where}/{field}/vector")
+        return QueryVector(features.tobytes(), getattr(value, "text", None))
 
     record: FeedbackRecord
     if isinstance(given, TripletFeedback):

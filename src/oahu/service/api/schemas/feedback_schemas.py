@@ -8,6 +8,8 @@ from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
 from oahu.service.api.schemas.common_schemas import (
     STOP_AT_FIRST_ERROR,
+    BodyText,
+    Image,
     ItemKey,
     RequestModel,
     Source,
@@ -28,6 +30,8 @@ __all__ = [
     "ModelRecord",
     "PairFeedback",
     "PairRecord",
+    "QueryImageGiven",
+    "QueryTextGiven",
     "QueryVectorGiven",
     "RefusedRecord",
     "RestoreRequest",
@@ -50,9 +54,32 @@ class QueryVectorGiven(RequestModel):
     vector: Vector
 
 
+class QueryTextGiven(RequestModel):
+    """A query given by a text, which the encoder converts to a vector."""
+
+    text: BodyText
+
+
+class QueryImageGiven(RequestModel):
+    """A query given by an image, which the encoder converts to a vector."""
+
+    image: Image
+
+
+def _form(given: Any) -> str:
+    """Return the tag of the schema of an item in feedback."""
+    if not isinstance(given, dict | BaseModel):
+        return "<key>"
+    fields = given if isinstance(given, dict) else vars(given)
+    return next((f"<{form}>" for form in ("text", "image") if form in fields), "<vector>")
+
+
 ItemOrVector = Annotated[
-    Annotated[ItemKey, Tag("<key>")] | Annotated[QueryVectorGiven, Tag("<vector>")],
-    Discriminator(lambda given: "<vector>" if isinstance(given, dict | BaseModel) else "<key>"),
+    Annotated[ItemKey, Tag("<key>")]
+    | Annotated[QueryVectorGiven, Tag("<vector>")]
+    | Annotated[QueryTextGiven, Tag("<text>")]
+    | Annotated[QueryImageGiven, Tag("<image>")],
+    Discriminator(_form),
 ]
 
 
@@ -85,7 +112,7 @@ class _Feedback(RequestModel):
 class TripletFeedback(_Feedback):
     """A triplet: the anchor is similar to the positive item and dissimilar to the negative item.
 
-    An item is given by its key, or a vector that is no item by its features: ``{"vector": [...]}``.
+    An item is given by its key, and a query that is no item as in a click: ``{"vector": [...]}``, for example.
     """
 
     anchor: ItemOrVector = Field(examples=["sencha"])
@@ -104,7 +131,7 @@ class TripletFeedback(_Feedback):
 class PairFeedback(_Feedback):
     """A pair: two items are similar or dissimilar.
 
-    An item is given by its key, or a vector that is no item by its features: ``{"vector": [...]}``.
+    An item is given by its key, and a query that is no item as in a click: ``{"vector": [...]}``, for example.
     """
 
     first: ItemOrVector
@@ -120,7 +147,8 @@ class PairFeedback(_Feedback):
 class ClickFeedback(_Feedback):
     """A click: some results of a search are similar to the query, and some are dissimilar.
 
-    The query is the key of an item, or the features of a query that is no item: ``{"vector": [...]}``.
+    The query is the key of an item, or a query that is no item: ``{"vector": [...]}``, or with an encoder
+    ``{"text": "..."}`` or ``{"image": "..."}``.
     """
 
     query: ItemOrVector
