@@ -16,7 +16,7 @@ from oahu.constraints import Pair, Triplet
 from oahu.service.api.access import CollectionForFeedback, CollectionForReading
 from oahu.service.api.encoding import encode_queries
 from oahu.service.api.routing import check_batch_size, new_router, wait_for
-from oahu.service.api.schemas.common_schemas import CollectionName, Source
+from oahu.service.api.schemas.common_schemas import CollectionName, ItemByImage, ItemByText, Source
 from oahu.service.api.schemas.feedback_schemas import (
     ClickFeedback,
     ClickRecord,
@@ -27,8 +27,6 @@ from oahu.service.api.schemas.feedback_schemas import (
     ModelRecord,
     PairFeedback,
     PairRecord,
-    QueryImageGiven,
-    QueryTextGiven,
     RefusedRecord,
     SettingsRecord,
     SourceList,
@@ -113,7 +111,7 @@ async def _encoded(collection: Collection, given: Sequence[AnyFeedback]) -> Sequ
         (at, field)
         for at, one in enumerate(given)
         for field, value in one
-        if isinstance(value, QueryTextGiven | QueryImageGiven)
+        if isinstance(value, ItemByText | ItemByImage)
     ]
     if not places:
         return given

@@ -25,6 +25,9 @@ __all__ = [
     "CandidateAge",
     "CollectionName",
     "Image",
+    "ItemByImage",
+    "ItemByText",
+    "ItemByVector",
     "ItemKey",
     "Label",
     "RequestModel",
@@ -102,6 +105,24 @@ class CandidateAge(BaseModel):
     metric_version: int = Field(description="Version of the metric that encoded the index.")
     constraints_behind: int = Field(description="Number of constraints learned since the index was encoded.")
     age_seconds: float = Field(description="Seconds since the index was encoded.")
+
+
+class ItemByVector(RequestModel):
+    """An item given by its features. The item need not be in the collection."""
+
+    vector: Vector
+
+
+class ItemByText(RequestModel):
+    """An item given by a text, which the encoder converts to a vector."""
+
+    text: BodyText
+
+
+class ItemByImage(RequestModel):
+    """An item given by an image, which the encoder converts to a vector."""
+
+    image: Image
 
 
 def selected_by_field(**fields: str) -> Discriminator:

@@ -8,12 +8,12 @@ from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
 from oahu.service.api.schemas.common_schemas import (
     STOP_AT_FIRST_ERROR,
-    BodyText,
-    Image,
+    ItemByImage,
+    ItemByText,
+    ItemByVector,
     ItemKey,
     RequestModel,
     Source,
-    Vector,
     selected_by_field,
 )
 
@@ -24,15 +24,12 @@ __all__ = [
     "FeedbackBatch",
     "FeedbackItem",
     "FeedbackPage",
-    "ItemOrVector",
+    "ItemOrQuery",
     "LabelledPair",
     "LogPosition",
     "ModelRecord",
     "PairFeedback",
     "PairRecord",
-    "QueryImageGiven",
-    "QueryTextGiven",
-    "QueryVectorGiven",
     "RefusedRecord",
     "RestoreRequest",
     "SettingsRecord",
@@ -48,24 +45,6 @@ __all__ = [
 ]
 
 
-class QueryVectorGiven(RequestModel):
-    """A query that is no item of the collection, such as a text or an uploaded picture, given by its features."""
-
-    vector: Vector
-
-
-class QueryTextGiven(RequestModel):
-    """A query given by a text, which the encoder converts to a vector."""
-
-    text: BodyText
-
-
-class QueryImageGiven(RequestModel):
-    """A query given by an image, which the encoder converts to a vector."""
-
-    image: Image
-
-
 def _form(given: Any) -> str:
     """Return the tag of the schema of an item in feedback."""
     if not isinstance(given, dict | BaseModel):
@@ -74,11 +53,11 @@ def _form(given: Any) -> str:
     return next((f"<{form}>" for form in ("text", "image") if form in fields), "<vector>")
 
 
-ItemOrVector = Annotated[
+ItemOrQuery = Annotated[
     Annotated[ItemKey, Tag("<key>")]
-    | Annotated[QueryVectorGiven, Tag("<vector>")]
-    | Annotated[QueryTextGiven, Tag("<text>")]
-    | Annotated[QueryImageGiven, Tag("<image>")],
+    | Annotated[ItemByVector, Tag("<vector>")]
+    | Annotated[ItemByText, Tag("<text>")]
+    | Annotated[ItemByImage, Tag("<image>")],
     Discriminator(_form),
 ]
 
@@ -115,9 +94,9 @@ class TripletFeedback(_Feedback):
     An item is given by its key, and a query that is no item as in a click: ``{"vector": [...]}``, for example.
     """
 
-    anchor: ItemOrVector = Field(examples=["sencha"])
-    positive: ItemOrVector = Field(examples=["gyokuro"])
-    negative: ItemOrVector = Field(examples=["assam"])
+    anchor: ItemOrQuery = Field(examples=["sencha"])
+    positive: ItemOrQuery = Field(examples=["gyokuro"])
+    negative: ItemOrQuery = Field(examples=["assam"])
 
     @model_validator(mode="after")
     def _check_items_differ(self) -> TripletFeedback:
@@ -134,8 +113,8 @@ class PairFeedback(_Feedback):
     An item is given by its key, and a query that is no item as in a click: ``{"vector": [...]}``, for example.
     """
 
-    first: ItemOrVector
-    second: ItemOrVector
+    first: ItemOrQuery
+    second: ItemOrQuery
     same: bool = Field(description="Whether the two items are similar.")
 
     @model_validator(mode="after")
@@ -151,7 +130,7 @@ class ClickFeedback(_Feedback):
     ``{"text": "..."}`` or ``{"image": "..."}``.
     """
 
-    query: ItemOrVector
+    query: ItemOrQuery
     positive: Annotated[list[ItemKey], STOP_AT_FIRST_ERROR] = Field([], max_length=100)
     negative: Annotated[list[ItemKey], STOP_AT_FIRST_ERROR] = Field([], max_length=100)
     shown: Annotated[list[ItemKey], STOP_AT_FIRST_ERROR] = Field(

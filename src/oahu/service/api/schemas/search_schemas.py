@@ -11,6 +11,9 @@ from oahu.service.api.schemas.common_schemas import (
     BodyText,
     CandidateAge,
     Image,
+    ItemByImage,
+    ItemByText,
+    ItemByVector,
     ItemKey,
     Label,
     RequestModel,
@@ -31,10 +34,7 @@ __all__ = [
     "ClassifyResponse",
     "CompareRequest",
     "CompareResponse",
-    "ItemByImage",
     "ItemByKey",
-    "ItemByText",
-    "ItemByVector",
     "ItemReference",
     "LabelVote",
     "MetricResponse",
@@ -64,24 +64,6 @@ class ItemByKey(RequestModel):
     """An item of the collection."""
 
     key: ItemKey = Field(examples=["sencha"])
-
-
-class ItemByVector(RequestModel):
-    """An item given by its features. The item need not be in the collection."""
-
-    vector: Vector
-
-
-class ItemByText(RequestModel):
-    """An item given by a text, which the encoder converts to a vector."""
-
-    text: BodyText
-
-
-class ItemByImage(RequestModel):
-    """An item given by an image, which the encoder converts to a vector."""
-
-    image: Image
 
 
 ItemReference = Annotated[
