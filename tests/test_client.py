@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 
 import oahu
-from oahu import Client, InvalidInputError, Pair, ServiceRequestError, Triplet
+from oahu import Click, Client, InvalidInputError, Pair, ServiceRequestError, Triplet
 from oahu.service.api.app import create_app
 from oahu.service.images import encode_png
 from oahu.service.keys import KeyFile
@@ -75,6 +75,28 @@ def test_put_list_and_delete_items(teas: Client) -> None:
     assert teas.item("tea-3", vector=True)["vector"] == ROWS[3].tolist()
     teas.delete_items(KEYS[:2])
     assert teas.describe()["items"] == 28
+
+
+def test_patch_changes_only_the_given_fields(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._BATCH_SIZE", 2)
+    before = teas.item("tea-1", vector=True)
+    assert teas.patch(KEYS[:3], payloads=[{"price": at} for at in range(3)]) == 3
+    assert teas.item("tea-1", vector=True) == before | {"payload": {"at": 1, "price": 1}}
+    teas.patch(["tea-1"], [ROWS[9]], payloads=[{"price": None}], labels=[None])
+    assert teas.item("tea-1", vector=True) == before | {"vector": ROWS[9].tolist(), "label": None}
+
+
+def test_a_repeated_patch_of_several_batches_changes_nothing(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._BATCH_SIZE", 2)
+    teas.patch(KEYS[:3], labels=["a"] * 3, idempotency_key="k")
+    teas.patch(KEYS[:3], labels=["b"] * 3)
+    teas.patch(KEYS[:3], labels=["a"] * 3, idempotency_key="k")
+    assert [one["label"] for one in list(teas.items())[:3]] == ["b"] * 3
+
+
+def test_patch_needs_a_change(teas: Client) -> None:
+    with pytest.raises(InvalidInputError, match="needs 'vectors', 'texts', 'images', 'labels'"):
+        teas.patch(KEYS)
 
 
 def test_put_splits_items_into_batches(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +160,68 @@ def test_undo(teas: Client) -> None:
 
 
 def test_a_contradiction_has_a_proof(teas: Client) -> None:
+    teas.update(contradictions="refuse")
     teas.feedback([Pair("tea-0", "tea-1", True)])
     with pytest.raises(ServiceRequestError, match="are similar") as error:
         teas.feedback([Pair("tea-0", "tea-1", False)])
     assert error.value.status == 409
     assert error.value.problem["proof"] == [{"seq": 1, "first": "tea-0", "second": "tea-1", "same": True}]
+
+
+def test_clicks_on_vectors_and_shown_results_are_learned(teas: Client) -> None:
+    found = teas.search(ROWS[0] + 0.01, k=5)
+    keys = [match["key"] for match in found["matches"]]
+    teas.feedback(
+        query=ROWS[0] + 0.01, positive=[keys[1]], impression=found["impression"], source="ann", weight=0.5
+    )
+    teas.feedback(
+        [
+            Click(ROWS[1] + 0.01, ["tea-3"], shown=["tea-5"], weight=0.5),
+            Triplet(ROWS[2] + 0.01, "tea-4", ROWS[3]),
+            Pair("tea-6", ROWS[4], True),
+        ],
+        source="bob",
+        weight=0.5,
+    )
+    click, other, triplet, pair = teas.feedback_log()
+    assert np.float32(click["query"]["vector"]).tolist() == np.float32(ROWS[0] + 0.01).tolist()
+    assert (click["shown"], click["source"], click["weight"]) == ([keys[0], *keys[2:]], "ann", 0.5)
+    assert (other["shown"], other["source"], other["weight"]) == (["tea-5"], "bob", 0.25)
+    assert triplet["positive"] == "tea-4"
+    assert np.float32(pair["second"]["vector"]).tolist() == np.float32(ROWS[4]).tolist()
+    assert teas.search("tea-0")["constraints"] == 4
+
+
+def test_an_impression_needs_a_click(teas: Client) -> None:
+    with pytest.raises(InvalidInputError, match="impression"):
+        teas.feedback([Pair("tea-0", "tea-1", True)], impression="x")
+
+
+def test_refused_feedback_is_listed(teas: Client) -> None:
+    teas.update(contradictions="refuse")
+    pairs = [Pair("tea-0", "tea-1", True), Pair("tea-0", "tea-1", False), Pair("tea-2", "tea-3", True)]
+    received = teas.feedback(pairs)
+    assert (received["accepted"], [one["record"] for one in received["refused"]]) == (2, [1])
+    with pytest.raises(ServiceRequestError, match="'contradictions'"):
+        teas.feedback(pairs, all_or_nothing=True)
+
+
+def test_sources_are_listed_weighted_and_undone(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._BATCH_SIZE", 2)
+    for source in ("ann", "bob", "c/d"):
+        teas.feedback(query="tea-0", positive=["tea-2"], source=source)
+    assert teas.undo_source("c/d") == 4
+    assert teas.weigh_source("ann", 0.5) == 5
+    assert {one["source"]: one["weight"] for one in teas.sources()} == {"ann": 0.5, "bob": 1.0, "c/d": 0.0}
+    assert teas.search("tea-0")["constraints"] == 2
+
+
+def test_settings_can_be_updated(teas: Client) -> None:
+    teas.feedback(query="tea-0", positive=["tea-2"])
+    state = teas.update(closure=1, vote="joint", parameters={"prior": 1.0})
+    assert (state["closure"], state["vote"], state["parameters"]) == (1, "joint", {"prior": 1.0})
+    with pytest.raises(ServiceRequestError, match="learner"):
+        teas.update(learner="OASIS")
 
 
 def test_feedback_with_the_same_idempotency_key_is_stored_once(teas: Client) -> None:
@@ -157,6 +236,29 @@ def test_search_options(teas: Client) -> None:
     assert all(one["payload"]["at"] % 2 == 1 for one in found)
     assert teas.search(ROWS[0].tolist(), k=1)["matches"][0]["key"] == "tea-0"
     assert teas.search("tea-0", use_feedback=False)["matches"]
+
+
+def test_find(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._BATCH_SIZE", 2)
+    teas.patch(KEYS[:5], payloads=[{"title": "First flush"}] * 5)
+    assert [one["key"] for one in teas.find("flu fir")] == KEYS[:5]
+    assert [one["key"] for one in teas.find("flush", "black", filter={"field": "at", "gt": 1})] == ["tea-3"]
+    assert list(teas.find("missing")) == []
+
+
+def test_search_with_a_filter(teas: Client) -> None:
+    found = teas.search("tea-0", filter={"field": "at", "in": [3, 4, 99]})["matches"]
+    assert {one["key"] for one in found} == {"tea-3", "tea-4"}
+
+
+def test_search_many_equals_single_searches(teas: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oahu.client._SEARCHES", 2)
+    queries = ["tea-0", ROWS[3], "tea-7", ROWS[4].tolist(), "tea-9"]
+    options: dict[str, Any] = {"k": 4, "label": "black", "filter": {"field": "at", "gt": 5}}
+    found = [one["matches"] for one in teas.search_many(queries, **options)]
+    assert found == [teas.search(query, **options)["matches"] for query in queries]
+    assert [one["matches"][0]["key"] for one in teas.search_many(ROWS[:3], k=1)] == KEYS[:3]
+    assert teas.search_many([]) == []
 
 
 def test_calibrate_and_compare(teas: Client) -> None:
@@ -187,6 +289,48 @@ def test_restore(teas: Client) -> None:
     teas.feedback([Triplet("tea-3", "tea-5", "tea-4"), Triplet("tea-6", "tea-8", "tea-7")])
     assert teas.restore(1) == 3
     assert teas.search("tea-0")["constraints"] == 1
+
+
+def test_a_download_after_a_restore_is_the_restored_model(teas: Client, tmp_path: Path) -> None:
+    teas.feedback([Triplet("tea-3", "tea-5", "tea-4")])
+    before = teas.download(tmp_path / "before").read_bytes()
+    teas.feedback([Triplet("tea-6", "tea-8", "tea-7"), Triplet("tea-0", "tea-2", "tea-1")])
+    assert teas.download(tmp_path / "after").read_bytes() != before
+    teas.restore(1)
+    assert teas.download(tmp_path / "restored").read_bytes() == before
+
+
+def test_wait_returns_when_all_feedback_is_learned(teas: Client) -> None:
+    for at in range(3):
+        seq = teas.feedback([Triplet("tea-3", f"tea-{at * 2 + 5}", "tea-4")])["last_seq"]
+        assert teas.wait()["metric_version"] >= seq
+    teas.undo(1)
+    state = teas.wait()
+    assert (state["metric_version"], state["feedback"], state["constraints"], state["pending_feedback"]) == (
+        4,
+        2,
+        2,
+        0,
+    )
+
+
+def test_wait_ends_with_an_error_after_the_timeout_or_a_failure() -> None:
+    state = {"last_seq": 7, "metric_version": 3, "learner_error": None}
+    behind = FailingService(response=httpx.Response(200, json=state)).client()
+    with pytest.raises(TimeoutError, match=r"has version 3, and the newest log entry is 7") as error:
+        behind.wait(timeout=0.05)
+    assert isinstance(error.value, oahu.ServiceTimeoutError)
+    failed = FailingService(response=httpx.Response(200, json=state | {"learner_error": "boom"})).client()
+    with pytest.raises(ServiceRequestError, match="has failed \\(boom\\)"):
+        failed.wait()
+
+
+def test_describe_counts_items_and_feedback(teas: Client) -> None:
+    teas.feedback([Pair("tea-0", "tea-2", True), Pair("tea-0", "tea-4", True)])
+    teas.undo(1)
+    teas.delete_items(["tea-9"])
+    state = teas.describe()
+    assert (state["items"], state["feedback"], state["last_seq"]) == (29, 1, 3)
 
 
 def test_events(teas: Client) -> None:
@@ -244,6 +388,42 @@ def test_feedback_needs_constraints_or_a_click(teas: Client) -> None:
             teas.feedback(**given)
 
 
+SLIPS: dict[str, tuple[Callable[[Client], Any], str]] = {
+    "delete one key": (
+        lambda c: c.delete_items("tea-1"),
+        r"'keys' must be a list. Got one text instead. Write \['tea-1'\]",
+    ),
+    "put one key": (lambda c: c.put("tea", ROWS[:3]), r"'keys' must be a list"),
+    "put one label": (lambda c: c.put(["a", "b"], ROWS[:2], labels="ab"), r"'labels' must be a list"),
+    "put one payload": (
+        lambda c: c.put(["a"], ROWS[:1], payloads={"a": 1}),
+        r"'payloads' must be a list. Got one dict",
+    ),
+    "patch one key": (lambda c: c.patch("tea-1", labels=["x"] * 5), r"'keys' must be a list"),
+    "one positive": (lambda c: c.feedback(query="tea-0", positive="tea-1"), r"'positive' must be a list"),
+    "one negative": (lambda c: c.feedback(query="tea-0", negative="tea-1"), r"'negative' must be a list"),
+    "one constraint": (
+        lambda c: c.feedback(Pair("tea-0", "tea-1", True)),
+        r"'constraints' must be a list. Got one Pair",
+    ),
+    "one mapping": (lambda c: c.feedback({"query": "tea-0"}), r"'constraints' must be a list. Got one dict"),
+    "one pair": (lambda c: c.calibrate(Pair("tea-0", "tea-1", True), target="eer"), r"'pairs' must be a list"),
+    "search many keys": (lambda c: c.search(["tea-0", "tea-1"]), r"the key of one item .* use search_many"),
+    "search many vectors": (lambda c: c.search(ROWS[:2]), r"Got shape \(2, 5\) instead. .* use search_many"),
+    "search many, one key": (lambda c: c.search_many("tea-0"), r"'queries' must be a list"),
+}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_natural_slips_get_helpful_messages(teas: Client, name: str) -> None:
+    call, message = SLIPS[name]
+    before = teas.describe()
+    with pytest.raises(InvalidInputError, match=message):
+        call(teas)
+    after = teas.describe()
+    assert (after["items"], after["last_seq"]) == (before["items"], before["last_seq"])
+
+
 # -- retries -------------------------------------------------------------------------------------------------
 
 
@@ -283,6 +463,7 @@ def error_response(status: int = 503, **headers: str) -> httpx.Response:
 CALLS: dict[str, Callable[[Client], Any]] = {
     "feedback": lambda client: client.feedback(query="a", positive=["b"]),
     "put": lambda client: client.put(["a"], [[1.0]]),
+    "patch": lambda client: client.patch(["a"], labels=["b"]),
     "delete_items": lambda client: client.delete_items(["a"]),
     "undo": lambda client: client.undo(1),
     "search": lambda client: client.search("a"),
@@ -294,7 +475,7 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "describe": lambda client: client.describe(),
     "restore": lambda client: client.restore(1),
 }
-REPEATABLE = {"feedback", "put", "search", "compare", "classify", "calibrate", "describe"}
+REPEATABLE = {"feedback", "put", "patch", "search", "compare", "classify", "calibrate", "describe"}
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -61,12 +62,19 @@ def test_the_guide_runs_from_top_to_bottom(
             assert "urn:oahu:problem" not in done.stdout, done.stdout
             outputs.append(done.stdout)
     names["digits"].close()
-    assert len(blocks) == 11
+    assert len(blocks) == 20
     first, again = (
-        re.findall(r'"key":"(\w+)"', part)[:3] for part in outputs[1].split('{"metric_version"')[1:][:2]
+        re.findall(r'"key":"(\w+)"', part)[:3] for part in outputs[2].split('{"metric_version"')[1:][:2]
     )
     assert first != again  # the click changed the next ranking
     assert again[0] == "gyokuro"
+    labels = [str(label) for label in names["y"]]
     printed = capsys.readouterr().out.splitlines()
     assert printed[1].startswith("409 ")
-    assert printed[2].split()[1] == "7"
+    assert printed[2] == "1797 items and 0 feedback records that are not undone"
+    assert '"key":"matcha"' in outputs[4]  # the filtered search
+    assert '"key":"matcha"' in outputs[5]  # the found item
+    assert printed[3] == str([f"digit-{at}" for at in (179, *range(1790, 1797)) if labels[at] == "8"])
+    assert len(ast.literal_eval(printed[4])) == 3
+    assert "session-1" in printed[5]
+    assert printed[7].split()[1] == "7"

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         OverflowedItemError,
         RejectedConstraintError,
         ServiceRequestError,
+        ServiceTimeoutError,
         StreamError,
     )
     from oahu.io.features import read_features, read_labels
@@ -125,6 +126,7 @@ __all__ = [
     "Retriever",
     "Roc",
     "ServiceRequestError",
+    "ServiceTimeoutError",
     "SpaceVote",
     "StreamError",
     "Triplet",

@@ -18,6 +18,7 @@ __all__ = [
     "OverflowedItemError",
     "RejectedConstraintError",
     "ServiceRequestError",
+    "ServiceTimeoutError",
     "StreamError",
 ]
 
@@ -134,3 +135,7 @@ class ServiceRequestError(OAHUError):
 
     def __reduce__(self) -> tuple[type[ServiceRequestError], tuple[str, int, dict[str, Any]]]:
         return type(self), (str(self), self.status, self.problem)
+
+
+class ServiceTimeoutError(ServiceRequestError, TimeoutError):
+    """The service has not finished in the given time, for example with learning feedback."""

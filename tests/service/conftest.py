@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,17 @@ from oahu.service.feature_store import FeatureStore
 from oahu.service.feedback_log import FeedbackLog
 from oahu.service.learner_factory import new_learner
 from oahu.service.learner_loop import LearnerLoop
-from oahu.service.records import Click, CollectionConfig, ModelReplacement, NewItem, PublishedMetric, Undo
+from oahu.service.records import (
+    Click,
+    CollectionConfig,
+    ModelReplacement,
+    NewItem,
+    PublishedMetric,
+    QueryVector,
+    SettingsChange,
+    SourceWeight,
+    Undo,
+)
 from oahu.service.service import Service
 from oahu.service.settings import Settings
 from oahu.service.store import SQLiteStore
@@ -111,7 +122,10 @@ class _NumbersAsKeys:
     def number_of(self, transaction: Any, key: Any, where: str, at: int) -> int:
         return int(key)
 
-    def key_of(self, number: int) -> str:
+    def number_of_vector(self, transaction: Any, vector: QueryVector) -> int:
+        raise AssertionError("the items of these tests are numbers")
+
+    def item_of(self, number: int) -> str:
         return str(number)
 
 
@@ -170,7 +184,7 @@ class LearnerHarness:
             elif kind == 1:
                 made.append(Pair(query, others[0], others[0] % 3 == query % 3))
             elif kind == 2:
-                made.append(Click(query, positive, negative))
+                made.append(Click(query, positive[:1], negative[:2], positive[1:] + negative[2:]))
             elif kind == 3:
                 made.append(Click(query, positive, ()) if positive else Click(query, (), negative[:2]))
         return made
@@ -188,6 +202,23 @@ class LearnerHarness:
         """Learn the whole log and return the model file."""
         self.learn()
         return self.loop.model_file()
+
+    def weigh_source(self, source: str, weight: float) -> None:
+        """Set the weight of a source, without notifying the learner."""
+        before = len(self.log)
+        seq = self.store.commit(lambda t: self.feedback_log.weigh_source(t, source, weight)).result(TIMEOUT)
+        if seq > before:  # otherwise nothing changed
+            self.log.append(SourceWeight(source, weight))
+
+    def change_settings(self, **changed: Any) -> None:
+        """Change settings, without notifying the learner."""
+        config = replace(self.config, **changed)
+        before = len(self.log)
+        seq, self.config = self.store.commit(
+            lambda t: self.feedback_log.change_settings(t, config, changed)
+        ).result(TIMEOUT)
+        if seq > before:  # otherwise nothing is learned again
+            self.log.append(SettingsChange(changed))
 
     def restart(self, kill: bool = False) -> None:
         """Close and reopen the store. With ``kill``, no snapshot is saved before."""

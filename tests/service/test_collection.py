@@ -25,6 +25,7 @@ from oahu.service.errors import (
     InvalidRequestError,
     LearnerFailedError,
     NotFoundError,
+    NotLearnedError,
     OverloadedError,
 )
 from oahu.service.learner_factory import new_learner
@@ -294,7 +295,7 @@ def test_the_largest_accepted_item_can_be_found(make_collection: Any) -> None:
 
 
 def test_a_contradiction_is_counted_and_proved(make_collection: Any) -> None:
-    collection = make_collection(5)
+    collection = make_collection(5, contradictions="refuse")
     collection.add_feedback([Pair("i0", "i1", True)]).result(TIMEOUT)
     with pytest.raises(ContradictoryFeedbackError) as caught:
         collection.add_feedback([Pair("i1", "i0", False)]).result(TIMEOUT)
@@ -668,6 +669,13 @@ def test_a_failed_learner_is_reported(failed_collection: Collection) -> None:
     assert "expected failure" in failed_collection.describe()["learner_error"]
 
 
+def test_a_failed_learner_that_has_not_learned_everything_cannot_be_downloaded(
+    failed_collection: Collection,
+) -> None:
+    with pytest.raises(LearnerFailedError, match="has failed"):
+        failed_collection.model_file()
+
+
 def test_queries_continue_after_the_learner_failed(failed_collection: Collection) -> None:
     found = failed_collection.search("i7", 3)
     assert (found.published.version, len(found.matches)) == (1, 3)
@@ -703,7 +711,7 @@ def test_describe_returns_the_state_of_a_collection(make_collection: Any) -> Non
         "dimension": 4,
         "learner": "OASIS",
         "closure": 0,
-        "contradictions": "reject",
+        "contradictions": "newest",
         "vote": "experts",
         "items": 6,
         "last_seq": 1,
@@ -744,3 +752,71 @@ def test_items_are_listed_in_pages(make_collection: Any) -> None:
     assert collection.catalogue.item("i9").payload == {"n": [1, None]}
     assert collection.catalogue.thumbnail("i9") == b"png"
     assert collection.catalogue.thumbnail("i0") is None
+
+
+# -- counts and model files ----------------------------------------------------------------------------------
+
+
+def test_the_state_counts_stored_items_and_feedback_that_is_not_undone(
+    open_service: Any, make_collection: Any, items: Any
+) -> None:
+    collection = make_collection(5)
+
+    def counts(collection: Collection) -> tuple[int, int]:
+        state = collection.describe()
+        return state["items"], state["feedback"]
+
+    assert counts(collection) == (5, 0)
+    collection.put_items(items(7)).result(TIMEOUT)  # no query has updated the index
+    collection.delete_items(["i0", "i1"]).result(TIMEOUT)
+    assert counts(collection) == (5, 0)
+    with pytest.raises(NotFoundError):
+        collection.delete_items(["i2", "missing"]).result(TIMEOUT)
+    assert counts(collection) == (5, 0)
+    collection.add_feedback([Pair("i2", "i3", True), Pair("i2", "i4", True), Pair("i5", "i6", True)]).result(
+        TIMEOUT
+    )
+    assert counts(collection) == (5, 3)
+    collection.undo(2).result(TIMEOUT)
+    assert counts(collection) == (5, 2)
+    collection.replace_model(model_files.to_bytes(new_learner(collection.config))).result(TIMEOUT)
+    assert counts(collection) == (5, 2)
+    collection.restore(3).result(TIMEOUT)  # undoes the undo
+    assert counts(collection) == (5, 3)
+    collection.restore(1).result(TIMEOUT)
+    assert counts(collection) == (5, 1)
+
+
+def test_the_counts_are_the_same_after_a_restart(open_service: Any) -> None:
+    service = open_service()
+    collection = service.create(CollectionConfig("things", 4, "Euclidean"))
+    collection.put_items([NewItem(key, np.ones(4, np.float32).tobytes()) for key in ("a", "b")]).result(TIMEOUT)
+    collection.add_feedback([Pair("a", "b", True)]).result(TIMEOUT)
+    service.close()
+    state = open_service().collection("things").describe()
+    assert (state["items"], state["feedback"]) == (2, 1)
+
+
+def test_a_model_file_after_a_restore_is_the_restored_model(make_collection: Any) -> None:
+    collection = make_collection(9, learner="OASIS")
+    pairs = [Triplet("i0", "i2", "i1"), Triplet("i4", "i6", "i3"), Triplet("i5", "i7", "i8")]
+    collection.add_feedback(pairs[:1]).result(TIMEOUT)
+    before = collection.model_file()
+    for record in pairs[1:]:
+        collection.add_feedback([record]).result(TIMEOUT)
+        assert collection.model_file() != before
+    collection.restore(1).result(TIMEOUT)
+    assert collection.model_file() == before
+
+
+def test_a_model_file_that_takes_too_long_is_an_error(
+    make_collection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The learner is stopped, so that it never learns the feedback."""
+    monkeypatch.setattr("oahu.service.collection._MODEL_WAIT", 0.01)
+    collection = make_collection(3)
+    collection.learner.stop()
+    collection.add_feedback([Pair("i0", "i1", True)]).result(TIMEOUT)
+    with pytest.raises(NotLearnedError, match=r"has not learned all log entries yet \(1 of 1 are left\)") as error:
+        collection.model_file()
+    assert (error.value.status, error.value.retry_after) == (503, 2)

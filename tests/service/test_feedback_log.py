@@ -30,12 +30,13 @@ from oahu.service.errors import (
     ServiceError,
     StoreUnavailableError,
 )
-from oahu.service.feedback_log import effective_records
+from oahu.service.feedback_log import effective_feedback
 from oahu.service.learner_factory import example_kind
 from oahu.service.records import (
     CatalogueChange,
     Click,
     CollectionConfig,
+    Feedback,
     FeedbackRecord,
     LoggedChange,
     ModelReplacement,
@@ -49,7 +50,7 @@ from oahu.service.store import SQLiteStore
 from oahu.service.training_examples import encode_examples, expand
 
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
-CONFIG = CollectionConfig("things", 1, "Euclidean", closure=2)
+CONFIG = CollectionConfig("things", 1, "Euclidean", closure=2, contradictions="refuse")
 
 
 def vector(value: float) -> bytes:
@@ -86,8 +87,8 @@ class Harness:
     def delete(self, *keys: str) -> CatalogueChange:
         return self.collection.delete_items(keys).result(TIMEOUT)
 
-    def add(self, *records: FeedbackRecord, request: str | None = None) -> Receipt:
-        return self.collection.add_feedback(list(records), request).result(TIMEOUT)
+    def add(self, *records: FeedbackRecord | Feedback, request: str | None = None, **options: Any) -> Receipt:
+        return self.collection.add_feedback(list(records), request, **options).result(TIMEOUT)
 
     def undo(self, first: int, last: int | None = None) -> int:
         return self.collection.undo(first, last).result(TIMEOUT)
@@ -168,7 +169,8 @@ def expected_examples(harness: Harness) -> list[tuple[int, bytes]]:
     policy: Any = "newest" if harness.config.contradictions == "newest" else "raise"
     graph, examples = ConstraintGraph(policy), []
     kind = example_kind(harness.config)
-    for seq, record in effective_records(harness.store.log(harness.id), harness.store.undone(harness.id)):
+    for seq, feedback in effective_feedback(harness.store.log(harness.id), harness.store.undone(harness.id)):
+        record = feedback.record
         examples.append((seq, encode_examples(record, expand(graph, record, seq, harness.config.closure, kind))))
     return examples
 
@@ -229,15 +231,29 @@ class ReferenceModel:
             return receipt._replace(replayed=True)
         self._check_keys([key for record in records for key in items_of(record)])
         added = [translated(record, self.current.__getitem__) for record in records]
-        alone = [[one] for record in added for one in constraints_of(record)] if self.newest else []
-        together = [one for record in [*self.effective(), *added] for one in constraints_of(record)]
-        if not all(consistent(constraints) for constraints in [*alone, [] if self.newest else together]):
-            raise ContradictoryFeedbackError("", [])
-        receipt = Receipt(len(self.log) + 1, len(self.log) + len(added))
-        self.log += added
+        if self.newest:
+            if not all(consistent([one]) for record in added for one in constraints_of(record)):
+                raise ContradictoryFeedbackError("", [])
+            accepted = list(range(len(added)))
+        else:
+            accepted = self._accepted(added)
+        refused = tuple({"record": at} for at in range(len(added)) if at not in accepted)
+        receipt = Receipt(len(self.log) + 1, len(self.log) + len(accepted), refused=refused)
+        self.log += [added[at] for at in accepted]
         if request is not None:
             self.receipts[request] = records, receipt
         return receipt
+
+    def _accepted(self, added: list[FeedbackRecord]) -> list[int]:
+        """Return the indexes of the records that agree with the log and with the accepted records before them."""
+        accepted: list[int] = []
+        for at, record in enumerate(added):
+            earlier = [*self.effective(), *(added[other] for other in accepted)]
+            if consistent([one for other in [*earlier, record] for one in constraints_of(other)]):
+                accepted.append(at)
+        if not accepted:
+            raise ContradictoryFeedbackError("", [])
+        return accepted
 
     def undo(self, first: int, last: int) -> int:
         if not 1 <= first <= last <= len(self.log):
@@ -269,13 +285,20 @@ class ReferenceModel:
 
 def items_of(record: FeedbackRecord) -> list[Any]:
     if isinstance(record, Click):
-        return [record.query, *record.positive, *record.negative]
+        return [record.query, *record.positive, *record.negative, *record.shown]
     return list(record if isinstance(record, Triplet) else record[:2])
+
+
+def without_proofs(result: Any) -> Any:
+    """Return a receipt in which the refused records have only their indexes. Return other results unchanged."""
+    if not isinstance(result, Receipt):
+        return result
+    return result._replace(refused=tuple({"record": one["record"]} for one in result.refused))
 
 
 def translated(record: FeedbackRecord, to: Callable[[Any], Any]) -> FeedbackRecord:
     if isinstance(record, Click):
-        return Click(to(record.query), tuple(map(to, record.positive)), tuple(map(to, record.negative)))
+        return Click(to(record.query), *(tuple(map(to, part)) for part in record[1:]))
     if isinstance(record, Triplet):
         return Triplet(*map(to, record))
     return Pair(to(record.first), to(record.second), record.same)
@@ -296,7 +319,7 @@ KEYS = st.sampled_from("abcd")
 RECORDS = st.one_of(
     st.builds(Triplet, KEYS, KEYS, KEYS),
     st.builds(Pair, KEYS, KEYS, st.booleans()),
-    st.builds(Click, KEYS, st.lists(KEYS, max_size=2).map(tuple), st.lists(KEYS, max_size=2).map(tuple)),
+    st.builds(Click, KEYS, *[st.lists(KEYS, max_size=2).map(tuple)] * 3),
 )
 PUTS = st.lists(
     st.tuples(KEYS, st.sampled_from([0.0, 1.0]), st.sampled_from([None, "x", "y"])), min_size=1, max_size=4
@@ -322,7 +345,7 @@ class GroupsOfCommands(RuleBasedStateMachine):
     )  # a triplet learner and a pair learner
     def begin(self, newest: bool, learner: str) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.config = replace(CONFIG, learner=learner, contradictions="newest" if newest else "reject")
+        self.config = replace(CONFIG, learner=learner, contradictions="newest" if newest else "refuse")
         self._open()
         self.model = ReferenceModel(newest)
         self.model.put([(key, 0.0, None) for key in "abc"])
@@ -342,7 +365,8 @@ class GroupsOfCommands(RuleBasedStateMachine):
         if fails:
             self.model = before
             expected = [one if isinstance(one, type) else StoreUnavailableError for one in expected]
-        for command, wanted, got in zip(commands, expected, found, strict=False):
+        for command, wanted, result in zip(commands, expected, found, strict=False):
+            got = without_proofs(result)
             assert got == wanted if not isinstance(wanted, type) else isinstance(got, wanted), command
 
     @rule()
@@ -614,7 +638,7 @@ def test_a_contradiction_is_proved_with_keys_and_sequence_numbers(harness: Harne
     harness.add(Click("a", ("b", "c"), ("d",)))  # two constraints with one sequence number
     harness.add(Pair("e", "c", True))
     with pytest.raises(ContradictoryFeedbackError) as caught:
-        harness.add(Pair("f", "d", True), Triplet("f", "e", "a"))
+        harness.add(Pair("f", "d", True), Triplet("f", "e", "a"), all_or_nothing=True)
     more = caught.value.more
     assert more["record"] == 1
     assert more["pair"] == {"first": "f", "second": "e", "same": True}
@@ -632,8 +656,9 @@ def test_the_message_contains_the_proof(harness: Harness) -> None:
         harness.add(Pair("b", "a", False))
     assert str(caught.value) == (
         "Feedback record 0 of the request states that 'b' and 'a' are dissimilar, but feedback 1 states that 'b' "
-        "and 'a' are similar. Nothing was accepted. Undo the earlier feedback, or remove this record from the "
-        "request."
+        "and 'a' are similar. Nothing was accepted. The setting 'contradictions' of the collection is 'refuse'. "
+        "Undo the earlier feedback, remove this record from the request, or change the setting to 'newest', so "
+        "that new feedback replaces earlier feedback."
     )
 
 
@@ -649,11 +674,11 @@ def test_a_long_proof_is_shortened_in_the_message_only(store: SQLiteStore) -> No
     assert "; ...." in str(caught.value)
 
 
-def test_a_contradiction_rejects_the_whole_request(harness: Harness) -> None:
+def test_a_contradiction_rejects_the_whole_request_if_it_is_all_or_nothing(harness: Harness) -> None:
     harness.add(Pair("a", "b", True))
     before = state(harness.collection, harness.store)
     with pytest.raises(ContradictoryFeedbackError):
-        harness.add(Pair("c", "d", True), Pair("a", "b", False), Pair("e", "f", True))
+        harness.add(Pair("c", "d", True), Pair("a", "b", False), Pair("e", "f", True), all_or_nothing=True)
     assert state(harness.collection, harness.store) == before
     assert len(harness.entries) == 1
 
@@ -668,7 +693,7 @@ def test_a_record_that_contradicts_itself_is_rejected_under_every_policy(
 ) -> None:
     harness = request.getfixturevalue(policy)
     with pytest.raises(ContradictoryFeedbackError) as caught:
-        harness.add(Pair("e", "f", True), record)
+        harness.add(Pair("e", "f", True), record, all_or_nothing=True)
     assert caught.value.more["record"] == 1
     assert all(link["record"] == 1 for link in caught.value.more["proof"])
     assert "but ." not in str(caught.value)
@@ -731,13 +756,13 @@ def test_feedback_cannot_be_undone_twice(harness: Harness) -> None:
 def test_an_undo_cannot_be_undone(harness: Harness) -> None:
     harness.add(Pair("a", "b", True))
     harness.undo(1)
-    with pytest.raises(InvalidRequestError, match="is an undo or a model upload"):
+    with pytest.raises(InvalidRequestError, match="is not feedback"):
         harness.undo(2)
 
 
 def test_a_model_replacement_cannot_be_undone(harness: Harness) -> None:
     harness.replace_model()
-    with pytest.raises(InvalidRequestError, match="is an undo or a model upload"):
+    with pytest.raises(InvalidRequestError, match="is not feedback"):
         harness.undo(1)
 
 
@@ -745,17 +770,17 @@ def test_undoing_a_range_undoes_its_active_records(harness: Harness) -> None:
     harness.add(*(Pair("a", other, True) for other in "bcd"))
     harness.undo(2)
     harness.undo(1, 4)
-    assert effective_records(harness.store.log(harness.id), harness.store.undone(harness.id)) == []
+    assert effective_feedback(harness.store.log(harness.id), harness.store.undone(harness.id)) == []
 
 
 ENTRIES = [LoggedChange(seq, 0.0, Undo(1, 1) if seq % 4 == 0 else Pair(seq, 99, True)) for seq in range(1, 12)]
 
 
 @pytest.mark.parametrize("undone", [[], [(1, 1)], [(2, 3), (3, 9)], [(1, 10**15)], [(5, 5), (5, 6), (100, 200)]])
-def test_effective_records_are_not_undone(undone: list[tuple[int, int]]) -> None:
+def test_effective_feedback_is_not_undone(undone: list[tuple[int, int]]) -> None:
     for begin, end in combinations(range(len(ENTRIES) + 1), 2):
-        assert effective_records(ENTRIES[begin:end], undone) == [
-            (entry.seq, entry.change)
+        assert effective_feedback(ENTRIES[begin:end], undone) == [
+            (entry.seq, Feedback(entry.change))
             for entry in ENTRIES[begin:end]
             if entry.seq % 4 and not any(first <= entry.seq <= last for first, last in undone)
         ]

@@ -21,7 +21,15 @@ from oahu.service import learner_loop
 from oahu.service.errors import InvalidRequestError, LearnerFailedError
 from oahu.service.learner_factory import new_learner
 from oahu.service.learner_loop import _select_snapshots
-from oahu.service.records import Click, CollectionConfig, ModelReplacement, Undo
+from oahu.service.records import (
+    Click,
+    CollectionConfig,
+    Feedback,
+    ModelReplacement,
+    SettingsChange,
+    SourceWeight,
+    Undo,
+)
 from oahu.service.settings import Settings
 
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
@@ -36,7 +44,7 @@ def constraints_in(change: Any) -> list[Any]:
     """Return the constraints of a change. The shorter list of a click is repeated."""
     if not isinstance(change, Click):
         return [change]
-    query, positive, negative = change
+    query, positive, negative, _ = change
     if not positive or not negative:
         return [Pair(query, other, bool(positive)) for other in positive + negative]
     longer = max(len(positive), len(negative))
@@ -51,17 +59,21 @@ def replay(config: CollectionConfig, log: list[Any], rows: Any, models: dict[int
     graph = ConstraintGraph("newest" if config.contradictions == "newest" else "raise")
     undone = {seq for undo in log if isinstance(undo, Undo) for seq in range(undo.first, undo.last + 1)}
     n_rejected = 0
-    for seq, change in enumerate(log, 1):
+    factors = {seq: change for seq, change in enumerate(log, 1) if isinstance(change, SourceWeight)}
+    for seq, entry in enumerate(log, 1):
+        change, weight, source, _ = Feedback.of(entry)
+        later = [factor.weight for at, factor in factors.items() if at > seq and factor.source == source]
+        weight *= later[-1] if later else 1.0
         if isinstance(change, ModelReplacement):
             learner = model_files.from_bytes(models[seq], "model")
-        elif not isinstance(change, Undo) and seq not in undone:
+        elif not isinstance(change, Undo | SourceWeight | SettingsChange) and seq not in undone and weight:
             rng = np.random.default_rng(seq)
             if isinstance(learner, ClickLearner):
-                n_rejected += not train_on(learner, change, rows)
+                n_rejected += not train_on(learner, change, rows, weight)
             for constraint in constraints_in(change):
                 graph.add(constraint)
                 for example in examples_of(graph, constraint, config.closure, rng, learner):
-                    n_rejected += not train_on(learner, example, rows)
+                    n_rejected += not train_on(learner, example, rows, weight)
     return learner, n_rejected
 
 
@@ -84,11 +96,17 @@ def examples_of(graph: ConstraintGraph, constraint: Any, closure: int, rng: Any,
         yield from graph.completions(constraint, closure + 1, rng)
 
 
-def train_on(learner: Any, example: Any, rows: Any) -> bool:
+def train_on(learner: Any, example: Any, rows: Any, weight: float = 1.0) -> bool:
     """Train on one constraint. Return whether the learner accepted it."""
+    if isinstance(learner, ClickLearner) and not isinstance(example, Click):
+        parts = (example[1:2], example[2:]) if isinstance(example, Triplet) else ((), ())
+        if isinstance(example, Pair):
+            parts = ((example.second,), ()) if example.same else ((), (example.second,))
+        example = Click(example[0], *parts)
     try:
         if isinstance(example, Click):
-            learner.partial_fit([oahu.Click(rows[example[0]], *(rows[list(part)] for part in example[1:]))])
+            click = oahu.Click(rows[example[0]], *(rows[list(part)] for part in example[1:]), weight)
+            learner.partial_fit([click])
         elif isinstance(example, Pair):
             learner.partial_fit(rows[[example[:2]]], [example.same])
         else:
@@ -119,12 +137,30 @@ def other_model(config: CollectionConfig, seed: int = 9) -> bytes:
     return model_files.to_bytes(learner.partial_fit(rows))
 
 
+SETTINGS_CHANGES: list[dict[str, Any]] = [
+    {"closure": 0},
+    {"closure": 2},
+    {"closure": 3},
+    {"parameters": {"random_state": 1}},
+    {"contradictions": "refuse"},
+    {"contradictions": "ignore"},
+]
+
+
 def apply_random_step(harness: Any, rng: Any) -> None:
-    """Append feedback, undo, replace the model, restart, or learn."""
-    step = rng.integers(6)
-    if step == 0 and harness.log:
+    """Append feedback, undo, change a weight or a setting, replace the model, restart, or learn."""
+    step = rng.integers(8)
+    if step == 7:
+        harness.change_settings(**SETTINGS_CHANGES[rng.integers(len(SETTINGS_CHANGES))])
+    elif step == 6:
+        sources = [entry.source for entry in harness.log if isinstance(entry, Feedback) and entry.source]
+        if sources:
+            weight = float(rng.choice([0, 0.5, 1] if issubclass(learner_of(harness), ClickLearner) else [0, 1]))
+            harness.weigh_source(str(rng.choice(sources)), weight)
+    elif step == 0 and harness.log:
         first = int(rng.integers(1, len(harness.log) + 1))
-        harness.append(*[Undo(first, first)] * (not isinstance(harness.log[first - 1], Undo | ModelReplacement)))
+        no_feedback = isinstance(harness.log[first - 1], Undo | ModelReplacement | SourceWeight | SettingsChange)
+        harness.append(*[Undo(first, first)] * (not no_feedback))
     elif step == 1 and rng.random() < 0.5:
         harness.append(ModelReplacement("x"), model=other_model(harness.config))
     elif step == 2:
@@ -132,7 +168,14 @@ def apply_random_step(harness: Any, rng: Any) -> None:
     elif step == 3:
         harness.learn()
     else:
-        harness.append(*harness.records(int(rng.integers(1, 10)), int(rng.integers(1000))))
+        records = harness.records(int(rng.integers(1, 10)), int(rng.integers(1000)))
+        weights = [0.3, 1] if issubclass(learner_of(harness), ClickLearner) else [1]
+        sources = [None, "ann", "bob"]
+        harness.append(*(Feedback(one, float(rng.choice(weights)), rng.choice(sources)) for one in records))
+
+
+def learner_of(harness: Any) -> Any:
+    return getattr(oahu.learners, harness.config.learner)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from oahu import Classifier, Comparator, Retriever
 from oahu.service import query_engine
 from oahu.service.catalogue_index import CatalogueIndex
 from oahu.service.feature_store import FeatureStore
+from oahu.service.payload_index import PayloadIndex
 from oahu.service.query_engine import QueryEngine
 from oahu.service.records import AddedItem, Calibration, CatalogueChange, PublishedMetric
 
@@ -35,9 +36,13 @@ class FakeCatalogue:
         self._n = n
         self.features = FeatureStore(D, np.dtype(np.float32))
         self.features.add(list(range(1, N + 1)), [f"k{n}" for n in range(1, N + 1)], ROWS[1:].tobytes())
+        self.payload_index = PayloadIndex(lambda: iter(()))
 
     def all_items(self) -> tuple[list[int], list[str | None]]:
         return list(range(1, self._n + 1)), LABELS[1 : self._n + 1]
+
+    def find_vector(self, features: Any) -> None:
+        return None
 
     def vectors(self, keys: list[str]) -> dict[str, tuple[int, Any]]:
         return {key: (int(key[1:]), ROWS[int(key[1:])]) for key in keys}

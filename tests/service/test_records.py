@@ -15,6 +15,8 @@ from oahu.service.records import (
     Click,
     ModelReplacement,
     PublishedMetric,
+    SettingsChange,
+    SourceWeight,
     Undo,
     UndoEntry,
     active_undo_ranges,
@@ -31,9 +33,11 @@ MANY = st.lists(NUMBERS, max_size=5).map(tuple)
 CHANGES = st.one_of(
     st.builds(Triplet, NUMBERS, NUMBERS, NUMBERS),
     st.builds(Pair, NUMBERS, NUMBERS, st.booleans()),
-    st.builds(Click, NUMBERS, MANY, MANY),
+    st.builds(Click, NUMBERS, MANY, MANY, MANY),
     st.builds(Undo, NUMBERS, NUMBERS),
     st.builds(ModelReplacement, st.text(max_size=64)),
+    st.builds(SourceWeight, st.text(max_size=64), st.floats(0, 1)),
+    st.builds(SettingsChange, st.dictionaries(st.text(max_size=9), st.integers(0, 99), max_size=3)),
 )
 
 

@@ -42,7 +42,7 @@ SHORT_LISTS = st.lists(NUMBERS, max_size=4).map(tuple)
 CHANGES = st.one_of(
     st.builds(Triplet, NUMBERS, NUMBERS, NUMBERS),
     st.builds(Pair, NUMBERS, NUMBERS, st.booleans()),
-    st.builds(Click, NUMBERS, SHORT_LISTS, SHORT_LISTS),
+    st.builds(Click, NUMBERS, SHORT_LISTS, SHORT_LISTS, SHORT_LISTS),
     st.builds(Undo, NUMBERS, NUMBERS),
     st.builds(ModelReplacement, TEXT),
 )
@@ -494,8 +494,11 @@ def test_deleting_a_collection_deletes_all_its_rows(open_store: Any, tmp_path: P
         transaction.store_model(collection, 3, b"model")
         transaction.store_history(collection, [HistoryPoint(1, 1, (1.0,), None, 0.0)])
         transaction.store_calibration(collection, Calibration(((1, 2, True),), {}, 1))
+        transaction.store_contradictions(collection, 1, [(2, 1)])
+        transaction.count_refused(collection, ["user"])
+        transaction.store_encoder(collection, b"encoder")
 
-    put(store, collection, [item("a", payload={}, thumbnail=b"")])
+    put(store, collection, [item("a", payload={}, thumbnail=b"", text="tea")])
     run(store, everything)
     assert all(rows(tmp_path / "data").values())
     run(store, lambda t: t.delete(collection))

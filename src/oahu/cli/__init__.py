@@ -14,6 +14,7 @@ from oahu.cli.commands import add_command
 from oahu.cli.compare_command import compare
 from oahu.cli.demo_command import demo
 from oahu.cli.evaluate_command import evaluate
+from oahu.cli.import_commands import export_collection, import_collection, import_items
 from oahu.cli.info_command import info
 from oahu.cli.search_command import search
 from oahu.cli.serve_command import serve
@@ -44,3 +45,6 @@ app.add_typer(datasets_command.app, name="datasets")
 add_command(app, serve)
 app.add_typer(keys_command.app, name="keys")
 add_command(app, backup)
+add_command(app, export_collection, "export-collection")
+add_command(app, import_collection, "import-collection")
+add_command(app, import_items, "import-items")

@@ -31,6 +31,23 @@ class AddKeyOptions:
         ),
     ]
     name: Annotated[str, typer.Option(help="Name of the key's owner.")] = ""
+    collections: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Collections that the key can use, separated by commas. They need not exist yet.",
+            show_default="all",
+        ),
+    ] = None
+    max_items: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Maximum number of items in a collection to which the key adds items.", show_default="none"
+        ),
+    ] = None
+    requests_per_minute: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of requests per minute.", show_default="none")
+    ] = None
     data: DataFolder = Path("oahu-data")
 
 
@@ -55,7 +72,14 @@ def add_key(options: AddKeyOptions) -> None:
     """Create a key and print it. It cannot be printed again. A running service accepts the key within a second."""
     from oahu.service.keys import KeyFile
 
-    token = KeyFile(options.data).add(options.name, options.role.value)
+    given = options.collections
+    token = KeyFile(options.data).add(
+        options.name,
+        options.role.value,
+        collections=None if given is None else [name.strip() for name in given.split(",")],
+        max_items=options.max_items,
+        requests_per_minute=options.requests_per_minute,
+    )
     error_console.print(f"New key with role {options.role.value}. Copy the key now: it cannot be shown again.")
     console.print(token, highlight=False, soft_wrap=True)
 
@@ -64,10 +88,16 @@ def list_keys(options: ListKeysOptions) -> None:
     """List the keys without their secrets."""
     from oahu.service.keys import KeyFile
 
-    table = Table("id", "name", "role", "created", box=None)
+    table = Table("id", "name", "role", "created", "collections", "limits", box=None)
     for key in KeyFile(options.data).all():
         created = time.strftime("%Y-%m-%d %H:%M", time.localtime(key.created))
-        table.add_row(key.id, Text(key.name), key.role, created)
+        names = "all" if key.collections is None else ", ".join(key.collections)
+        limits = [
+            f"{value:,} {what}"
+            for value, what in ((key.max_items, "items"), (key.requests_per_minute, "requests/min"))
+            if value is not None
+        ]
+        table.add_row(key.id, Text(key.name), key.role, created, Text(names), ", ".join(limits))
     console.print(
         table
         if table.row_count

@@ -33,6 +33,13 @@ class ServeOptions:
         typer.Option(min=0, max=65_535, help="Port to listen on. 0 selects a free port.", show_default="8000"),
     ] = None
     demo: Annotated[bool, typer.Option("--demo", help="Add collections of example images.")] = False
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="Function that encodes texts or images as vectors. It gets a list and returns one vector each.",
+        ),
+    ] = None
     page: Annotated[
         bool | None,
         typer.Option(
@@ -82,7 +89,13 @@ def _settings(options: ServeOptions) -> Settings:
 
     from oahu.service.settings import Settings
 
-    given = {"data": options.data, "host": options.host, "port": options.port, "page": options.page}
+    given = {
+        "data": options.data,
+        "host": options.host,
+        "port": options.port,
+        "page": options.page,
+        "encoder": options.encoder,
+    }
     given = {name: value for name, value in given.items() if value is not None}
     try:
         return Settings(**given)  # type: ignore[arg-type]

@@ -151,7 +151,7 @@ class CatalogueIndex:
         position = int(self.positions[number]) if number < len(self.positions) else -1
         return None if position < 0 else position
 
-    def existing(self, numbers: Sequence[int], label: str | None = None) -> NDArray[np.int64]:
+    def existing(self, numbers: Sequence[int] | NDArray[np.int64], label: str | None = None) -> NDArray[np.int64]:
         """Return those of the given item numbers that are in the index.
 
         If ``label`` is not None, return only items with this label.
@@ -161,6 +161,13 @@ class CatalogueIndex:
         positions = self.positions[requested]
         requested, positions = requested[positions >= 0], positions[positions >= 0]
         return requested if label is None else requested[self.labels[positions] == label]
+
+    def matching(self, numbers: set[int], label: str | None = None) -> NDArray[np.int64]:
+        """Return those of the given item numbers that are in the index, in the order of the item numbers.
+
+        If ``label`` is not None, return only items with this label.
+        """
+        return self.existing(np.sort(np.fromiter(numbers, np.int64, len(numbers))), label)
 
     def only(self, numbers: NDArray[np.int64]) -> IndexedItems:
         """Return the encoded items (``gallery``), restricted to the given item numbers."""

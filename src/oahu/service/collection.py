@@ -17,11 +17,13 @@ transaction.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from functools import cache
-from typing import Any, TypeVar
+from threading import Lock
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,29 +31,58 @@ from numpy.typing import NDArray
 from oahu.exceptions import ModelFileError
 from oahu.io import model_files
 from oahu.learners.base import Learner
+from oahu.metrics import Metric
 from oahu.service.catalogue import Catalogue
-from oahu.service.errors import ContradictoryFeedbackError, InvalidRequestError, NotFoundError, OverloadedError
+from oahu.service.collection_encoder import CollectionEncoder
+from oahu.service.encoder_process import EncoderProcess
+from oahu.service.errors import (
+    ContradictoryFeedbackError,
+    InvalidRequestError,
+    NotFoundError,
+    NotLearnedError,
+    OverloadedError,
+    ServiceError,
+)
 from oahu.service.event_bus import EventBus
-from oahu.service.feedback_log import FeedbackLog
-from oahu.service.learner_factory import check_uploaded, new_learner
+from oahu.service.feedback_log import FeedbackLog, digest_of, source_factors
+from oahu.service.feedback_sources import SourceSummary, list_sources
+from oahu.service.filters import Filter
+from oahu.service.impressions import Impressions
+from oahu.service.learner_factory import check_uploaded, example_kind, new_learner
 from oahu.service.learner_loop import LearnerLoop
-from oahu.service.query_engine import ClassificationResult, ComparisonResult, QueryEngine, SearchResult
-from oahu.service.records import Calibration, CatalogueChange, FeedbackRecord, NewItem, PublishedMetric, Receipt
+from oahu.service.query_engine import ClassificationResult, ComparisonResult, QueryEngine, SearchQuery, SearchResult
+from oahu.service.records import (
+    Calibration,
+    CatalogueChange,
+    CatalogueItem,
+    Click,
+    CollectionConfig,
+    Feedback,
+    FeedbackRecord,
+    ItemPatch,
+    NewItem,
+    PublishedMetric,
+    Receipt,
+    count_outside,
+    items_of,
+)
 from oahu.service.settings import Settings
 from oahu.service.store import Store, Transaction
-from oahu.service.store.interface import StoredCollection, StoreReader
+from oahu.service.store.interface import StoredCollection, StoredReceipt, StoreReader
 from oahu.tasks.indexed_items import AfterBlock
 
 __all__ = ["Collection", "Counts"]
 
 T = TypeVar("T")
 
+_MODEL_WAIT: Final = 20.0  # seconds; clients repeat the request
+
 
 class Counts:
     """Counters for monitoring. They start at 0 when the service starts."""
 
     def __init__(self) -> None:
-        self.accepted = self.contradictions = self.undone = self.refreshes = 0
+        self.accepted = self.contradictions = self.refused = self.undone = self.refreshes = 0
 
 
 class Collection:
@@ -65,6 +96,9 @@ class Collection:
     feedback_log : FeedbackLog
     learner : LearnerLoop
     queries : QueryEngine
+    impressions : Impressions
+        The results of recent searches, for clicks that refer to them.
+    encoder : CollectionEncoder
     events : EventBus
     counts : Counts
     unlearned_metric : Metric
@@ -73,10 +107,13 @@ class Collection:
         Whether the collection is loaded.
     """
 
-    def __init__(self, stored: StoredCollection, store: Store, settings: Settings) -> None:
+    def __init__(
+        self, stored: StoredCollection, store: Store, settings: Settings, process: EncoderProcess | None = None
+    ) -> None:
         self.id, self.config, self.created = stored
         self._store, self._settings = store, settings
         self.events, self.counts = EventBus(), Counts()
+        self.impressions = Impressions(settings.max_impressions, settings.impression_seconds)
         self.catalogue = Catalogue(store, self.id, self.config, settings.max_items)
         self.feedback_log = FeedbackLog(store, self.id, self.config, self.catalogue)
         self.learner = LearnerLoop(
@@ -97,9 +134,17 @@ class Collection:
             settings.fresh_wait,
         )
         self.queries.calibration = store.calibration(self.id)
+        self.encoder = CollectionEncoder(self.config, process, store.encoder(self.id), self._store_encoder)
         self.unlearned_metric = new_learner(self.config).metric()
         self.ready = False
-        self._deleted = False
+        self._deleted = self._frozen = False
+        self._changing_settings = Lock()
+        self._feedback_count = 0, 0  # last sequence number, number of feedback records
+
+    @property
+    def stored(self) -> StoredCollection:
+        """The id, the current settings and the creation time."""
+        return StoredCollection(self.id, self.config, self.created)
 
     def open(self) -> None:
         """Load the catalogue and the log, learn the log entries that are not learned yet, and build the index.
@@ -124,26 +169,65 @@ class Collection:
     def close(self) -> None:
         """Stop the learner and save a snapshot."""
         self.events.close()
+        self.encoder.close()
         self.learner.close()
 
     def delete(self) -> None:
         """Delete the collection and everything in it, and stop the learner."""
         self._submit(self._delete).result()
+        self.discard()
+
+    def freeze(self, frozen: bool = True) -> None:
+        """Reject all later changes until ``freeze(False)``, while a copy of the collection is built."""
+
+        def command(transaction: Transaction) -> None:
+            self._frozen = frozen
+
+        self._store.commit(command).result()
+
+    def discard(self) -> None:
+        """Stop the learner and delete its snapshots, after the collection was deleted from the store."""
         self.events.close()
+        self.encoder.close()
         self.learner.stop()
         self._store.drop_snapshots(self.id, self._store.snapshots(self.id))
 
     # -- items -------------------------------------------------------------------------------------------
 
-    def put_items(self, items: Sequence[NewItem]) -> Future[CatalogueChange]:
-        """Add items, or replace the items with the same keys. Either all items are stored or none."""
+    def put_items(self, items: Sequence[NewItem], quota: int | None = None) -> Future[CatalogueChange]:
+        """Add items, or replace the items with the same keys. Either all items are stored or none.
+
+        ``quota`` is the maximum number of items in the collection that the API key allows.
+        """
 
         def command(transaction: Transaction) -> CatalogueChange:
-            change = self.catalogue.put_items(transaction, items, self._in_use(transaction))
+            change = self.catalogue.put_items(transaction, items, self._in_use(transaction), quota)
             transaction.after_commit(lambda: self._catalogue_changed(change))
             return change
 
         return self._submit(command, len(items))
+
+    def patch_items(
+        self, patches: Sequence[ItemPatch], request: str | None = None, digest: str = ""
+    ) -> Future[bool]:
+        """Change single fields of items. Either all items are changed or none.
+
+        ``request`` is the idempotency key of the request, and ``digest`` is a digest of its content, before texts
+        and images were encoded. The result of the future is True if an earlier request with this key made the
+        changes.
+        """
+
+        def command(transaction: Transaction) -> bool:
+            if request is not None:
+                if stored := transaction.find_receipt(self.id, request):
+                    _check_same_request(request, digest, stored)
+                    return True
+                transaction.store_receipt(self.id, request, StoredReceipt(digest, 0, 0))
+            change = self.catalogue.patch_items(transaction, patches, self._in_use(transaction))
+            transaction.after_commit(lambda: self._catalogue_changed(change))
+            return False
+
+        return self._submit(command, len(patches))
 
     def delete_items(self, keys: Sequence[str]) -> Future[CatalogueChange]:
         """Delete items.
@@ -160,11 +244,22 @@ class Collection:
 
     # -- feedback ----------------------------------------------------------------------------------------
 
-    def add_feedback(self, records: Sequence[FeedbackRecord], request: str | None = None) -> Future[Receipt]:
+    def add_feedback(
+        self,
+        records: Sequence[FeedbackRecord | Feedback],
+        request: str | None = None,
+        *,
+        all_or_nothing: bool = False,
+        digest: str | None = None,
+    ) -> Future[Receipt]:
         """Add feedback records.
 
-        Either all records are stored or none. ``request`` is the idempotency key of the request.
+        If a record is refused because it contradicts earlier feedback, the other records are stored, unless
+        ``all_or_nothing`` is true. After any other error, no record is stored. ``request`` is the idempotency key
+        of the request, and ``digest`` is a digest of its content. By default, it is the digest of the records.
         """
+        given = [Feedback.of(record) for record in records]
+        self._check_weights(given)
         self.learner.raise_if_failed()
         behind = self.feedback_log.last_seq - self.published.version
         if behind > 0 and behind + len(records) > self._settings.max_learning_lag:
@@ -174,17 +269,83 @@ class Collection:
                 retry_after=2,
             )
 
+        resolved, unknown = self._with_impressions(given)
+
         def command(transaction: Transaction) -> Receipt:
             try:
-                receipt = self.feedback_log.append(transaction, records, request)
-            except ContradictoryFeedbackError:
+                receipt = self.feedback_log.append(
+                    transaction,
+                    resolved,
+                    request,
+                    digest=None if request is None else digest or digest_of(given),
+                    all_or_nothing=all_or_nothing,
+                    unknown_impressions=unknown,
+                )
+            except ContradictoryFeedbackError as error:
                 self.counts.contradictions += 1
+                self._count_refused([given[one["record"]].source for one in error.more.get("refused", ())])
                 raise
             if records and not receipt.replayed:
                 transaction.after_commit(lambda: self._feedback_accepted(receipt))
             return receipt
 
         return self._submit(command, len(records))
+
+    def _count_refused(self, sources: Iterable[str | None]) -> None:
+        """Count refused records of a request of which nothing is stored, in a command of its own."""
+        known = [source for source in sources if source is not None]
+        if known:
+            with suppress(ServiceError):  # the count of a source may miss some refused records
+                self._submit(lambda transaction: transaction.count_refused(self.id, known), 0)
+
+    def _check_weights(self, feedback: Sequence[Feedback]) -> None:
+        """Raise `InvalidRequestError` if feedback has weights that the learner cannot learn."""
+        weighted = next((at for at, one in enumerate(feedback) if one.weight != 1), None)
+        if weighted is not None:
+            self._check_learns_weights(f"feedback/{weighted}/weight")
+
+    def _check_learns_weights(self, where: str) -> None:
+        if example_kind(self.config) != "clicks":
+            raise InvalidRequestError(
+                f"The learner {self.config.learner} of {self.config.name!r} does not learn weights, so {where} "
+                "must be 1. AnchoredOAHU learns weights.",
+                where=where,
+            )
+
+    def _with_impressions(self, feedback: Sequence[Feedback]) -> tuple[list[Feedback], list[int]]:
+        """Replace impressions by the shown items. Return the feedback, and the indexes of unknown impressions.
+
+        Items that were deleted since the search are left out, and so are the marked items.
+        """
+        shown = {one.impression: self.impressions.shown(one.impression) for one in feedback if one.impression}
+        existing = self.catalogue.items(list({key for keys in shown.values() for key in keys or ()}))
+        resolved, unknown = [], []
+        for at, one in enumerate(feedback):
+            if one.impression is not None and isinstance(one.record, Click):
+                keys = shown[one.impression]
+                if keys is None:
+                    unknown.append(at)
+                marked = set(items_of(one.record))
+                rest = tuple(key for key in keys or () if key in existing and key not in marked)
+                one = one._replace(record=one.record._replace(shown=one.record.shown + rest))
+            resolved.append(one)
+        return resolved, unknown
+
+    def sources(self, after: str = "", limit: int = 1_000) -> list[SourceSummary]:
+        """Return at most ``limit`` sources of feedback after the source ``after``, in alphabetical order."""
+        return list_sources(self._store, self.id, after, limit)
+
+    def weigh_source(self, source: str, weight: float) -> Future[int]:
+        """Multiply the weights of all feedback that a source has given so far by ``weight``, between 0 and 1.
+
+        0 undoes the feedback. 1 restores it. The model becomes identical to a model that learned the feedback with
+        these weights from the beginning. The result of the future is the sequence number of the new log entry.
+        """
+        if not 0 <= weight <= 1:
+            raise InvalidRequestError(f"'weight' must be between 0 and 1. Got {weight} instead.", where="weight")
+        if weight not in (0, 1):
+            self._check_learns_weights("weight")
+        return self._change_log(lambda transaction: self.feedback_log.weigh_source(transaction, source, weight))
 
     def undo(self, seq: int, last: int | None = None) -> Future[int]:
         """Undo a feedback record, or all records from ``seq`` to ``last``.
@@ -219,13 +380,72 @@ class Collection:
         self.queries.check_metric(model.metric())
         return self._change_log(lambda transaction: self.feedback_log.replace_model(transaction, data))
 
+    # -- settings ----------------------------------------------------------------------------------------
+
+    def change_settings(self, changes: Mapping[str, Any]) -> int:
+        """Change settings, and wait until the change is on disk. Return the last sequence number of the log.
+
+        If the change affects what was learned, the learner learns the whole log again with the new settings.
+        Searches use the old metric until the new metric is complete.
+
+        Parameters
+        ----------
+        changes : mapping
+            New values of ``contradictions``, ``closure``, ``vote`` and ``parameters``. The value of ``parameters``
+            contains only the parameters to change. None sets a parameter to its default.
+        """
+        with self._changing_settings:
+            before = self.config
+            changed = dict(changes)
+            if "parameters" in changed:
+                merged = {**before.parameters, **changed["parameters"]}
+                changed["parameters"] = {name: value for name, value in merged.items() if value is not None}
+            changed = {name: value for name, value in changed.items() if getattr(before, name) != value}
+            config = replace(before, **changed)
+            if config.parameters.get("dtype", "float32") != self.catalogue.features.dtype:
+                raise InvalidRequestError(
+                    f"The parameter 'dtype' of {config.name!r} cannot be changed, because the features of the "
+                    f"items are stored as {self.catalogue.features.dtype}. Create a new collection."
+                )
+            unlearned = new_learner(config, self._settings.max_model).metric()
+            if not changed:
+                return self.feedback_log.last_seq
+
+            def command(transaction: Transaction) -> int:
+                seq, applied = self.feedback_log.change_settings(transaction, config, changed)
+                transaction.after_commit(lambda: self._settings_changed(seq, applied, unlearned))
+                return seq
+
+            return self._submit(command).result()
+
     # -- queries -----------------------------------------------------------------------------------------
 
+    def find(
+        self,
+        text: str | None,
+        label: str | None = None,
+        filter_: Filter | None = None,
+        after: int = 0,
+        limit: int = 20,
+    ) -> list[CatalogueItem]:
+        """Return one page of the items that match a text, a label and a filter. See `Catalogue.find`."""
+        self.queries.apply_changes()
+        return self.catalogue.find(after, limit, label, text, filter_)
+
     def search(
-        self, query: str | NDArray[Any], k: int, label: str | None = None, use_feedback: bool = True
+        self,
+        query: str | NDArray[Any],
+        k: int,
+        label: str | None = None,
+        use_feedback: bool = True,
+        filter_: Filter | None = None,
     ) -> SearchResult:
         """Return the k items that are most similar to the query. See `QueryEngine.search`."""
-        return self.queries.search(query, k, label, use_feedback)
+        return self.queries.search(query, k, label, use_feedback, filter_)
+
+    def search_many(self, searches: Sequence[SearchQuery]) -> list[SearchResult]:
+        """Return the results of several searches. All searches use the same metric."""
+        return self.queries.search_many(searches)
 
     def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
         """Return the votes of the k nearest labelled items for each label. See `QueryEngine.classify`."""
@@ -279,9 +499,11 @@ class Collection:
         """Return the settings and the state of the collection as JSON data."""
         index, published, last_seq = self.queries.index, self.published, self.feedback_log.last_seq
         return {
-            **asdict(self.config),
+            **{name: value for name, value in asdict(self.config).items() if name != "revision"},
+            "encoder": self.encoder.name,
             "created": self.created,
-            "items": index.n_items,
+            "items": self.catalogue.n_items,
+            "feedback": self._count_feedback(last_seq),
             "last_seq": last_seq,
             **published.describe(last_seq),
             "candidates": {
@@ -294,6 +516,38 @@ class Collection:
             "learner_error": None if self.learner.error is None else repr(self.learner.error),
         }
 
+    def _count_feedback(self, last_seq: int) -> int:
+        """Return the number of feedback records up to ``last_seq`` that are not undone."""
+        if self._feedback_count[0] != last_seq:
+            undos = [(undo.seq, undo.seq) for undo in self._store.undos(self.id)]  # also weights and settings
+            models = [(seq, seq) for seq in self._store.model_seqs(self.id)]
+            silenced = [
+                (seq, seq)
+                for source, factor in source_factors(self._store, self.id).items()
+                if factor.weight == 0
+                for seq in self._store.source_seqs(self.id, source)
+                if seq < factor.seq
+            ]
+            ranges = [*self._store.undone(self.id), *undos, *models, *silenced]
+            count = count_outside(ranges, last_seq)
+            self._feedback_count = last_seq, count
+        return self._feedback_count[1]
+
+    def model_file(self) -> bytes:
+        """Return the learner as the content of a model file. It has learned all feedback accepted before.
+
+        Raise `NotLearnedError` if this takes too long.
+        """
+        seq = self.feedback_log.last_seq
+        if self.learner.wait_for(seq, _MODEL_WAIT).version < seq:
+            self.learner.raise_if_failed()
+            raise NotLearnedError(
+                f"{self.config.name!r} has not learned all log entries yet ({seq - self.published.version:,} of "
+                f"{seq:,} are left). Send the request again later.",
+                retry_after=2,
+            )
+        return self.learner.model_file()
+
     # -- commands ----------------------------------------------------------------------------------------
 
     def _submit(self, command: Callable[[Transaction], T], weight: int = 1) -> Future[T]:
@@ -305,9 +559,17 @@ class Collection:
         def run(transaction: Transaction) -> T:
             if self._deleted:
                 raise NotFoundError(f"There is no collection {self.config.name!r}.", collection=self.config.name)
+            if self._frozen:
+                raise OverloadedError(
+                    f"The texts of {self.config.name!r} are being encoded again. Send the request again later.",
+                    retry_after=2,
+                )
             return command(transaction)
 
         return self._store.commit(run, weight)
+
+    def _store_encoder(self, data: bytes) -> None:
+        self._submit(lambda transaction: transaction.store_encoder(self.id, data)).result()
 
     def _change_log(self, command: Callable[[Transaction], int]) -> Future[int]:
         """Run a command that appends an undo or a model replacement to the log."""
@@ -346,6 +608,7 @@ class Collection:
     def _feedback_accepted(self, receipt: Receipt) -> None:
         n = receipt.last_seq - receipt.first_seq + 1
         self.counts.accepted += n
+        self.counts.refused += len(receipt.refused)
         self.learner.notify(receipt.last_seq)
         self.events.publish("feedback", seq=receipt.last_seq, accepted=n)
 
@@ -354,5 +617,20 @@ class Collection:
         self.learner.notify(seq)
         self.events.publish("undo", seq=seq)
 
+    def _settings_changed(self, seq: int, config: CollectionConfig, unlearned: Metric) -> None:
+        if config.vote != self.config.vote:
+            self.queries.set_vote(config.vote)
+        self.config, self.unlearned_metric = config, unlearned
+        self.learner.notify(seq)
+        self.events.publish("settings", seq=seq)
+
     def _metric_published(self, published: PublishedMetric) -> None:
         self.events.publish("metric", **published.describe(self.feedback_log.last_seq))
+
+
+def _check_same_request(request: str, digest: str, stored: StoredReceipt) -> None:
+    """Raise an error if an idempotency key was used for another request."""
+    if stored.digest != digest:
+        raise InvalidRequestError(
+            f"The idempotency key {request!r} was already used for another request. Use a new key for each request."
+        )

@@ -10,11 +10,15 @@ from oahu.exceptions import OAHUError
 __all__ = [
     "ConflictError",
     "ContradictoryFeedbackError",
+    "EncoderFailedError",
+    "EncoderTimeoutError",
     "ForbiddenError",
     "InvalidRequestError",
     "LearnerFailedError",
     "NotFoundError",
+    "NotLearnedError",
     "OverloadedError",
+    "QuotaExceededError",
     "ServiceError",
     "StoreBusyError",
     "StoreFullError",
@@ -88,6 +92,24 @@ class ForbiddenError(ServiceError):
     status, kind, title = 403, "forbidden", "Not permitted"
 
 
+class EncoderFailedError(ServiceError):
+    """The encoder of texts and images failed. Requests with vectors are not affected."""
+
+    status, kind, title = 502, "encoder-failed", "The encoder failed"
+
+
+class EncoderTimeoutError(ServiceError):
+    """The encoder of texts and images took too long. Requests with vectors are not affected."""
+
+    status, kind, title = 504, "encoder-timeout", "The encoder took too long"
+
+
+class QuotaExceededError(ServiceError):
+    """The request exceeds a limit of the API key."""
+
+    status, kind, title = 403, "quota", "A limit of the API key is exceeded"
+
+
 class OverloadedError(ServiceError):
     """A queue is full or too many operations are running. Nothing was accepted."""
 
@@ -110,6 +132,12 @@ class LearnerFailedError(ServiceError):
     """The learner of a collection has failed. Searches continue to use the last metric."""
 
     status, kind, title = 503, "learner-failed", "The learner has failed"
+
+
+class NotLearnedError(ServiceError):
+    """The learner has not learned all feedback in time."""
+
+    status, kind, title = 503, "not-learned", "Feedback is not learned yet"
 
 
 class StoreBusyError(ServiceError):

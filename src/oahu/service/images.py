@@ -1,7 +1,9 @@
-"""Functions for thumbnails: detect the type of an image, and encode an image as PNG."""
+"""Functions for images: decode an image in a request, detect its type, and encode an image as PNG."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import struct
 import zlib
 from typing import Any
@@ -9,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["encode_png", "image_type"]
+from oahu.service.errors import InvalidRequestError
+
+__all__ = ["decode_image", "encode_png", "image_type"]
 
 
 def image_type(data: bytes) -> str | None:
@@ -24,6 +28,17 @@ def image_type(data: bytes) -> str | None:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return "image/gif" if data[:6] in (b"GIF87a", b"GIF89a") else None
+
+
+def decode_image(text: str, where: str) -> bytes:
+    """Return the content of an image file in base64. ``where`` is the name of the request field in errors."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise InvalidRequestError(f"{where} is not valid base64 ({error}).", where=where) from error
+    if image_type(data) is None:
+        raise InvalidRequestError(f"{where} must be a PNG, JPEG, WebP or GIF image.", where=where)
+    return data
 
 
 def encode_png(grey: NDArray[Any]) -> bytes:

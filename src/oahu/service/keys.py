@@ -8,10 +8,11 @@ import json
 import logging
 import secrets
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from oahu.exceptions import InvalidInputError
 from oahu.io.atomic_files import write_atomically
@@ -44,13 +45,34 @@ def allows(role: Role, needed: Role) -> bool:
 
 @dataclass(frozen=True)
 class Key:
-    """A stored API key, with the hash of its secret."""
+    """A stored API key, with the hash of its secret.
+
+    Attributes
+    ----------
+    collections : tuple of str, or None
+        The collections that the key can use. None means all collections.
+    max_items : int or None
+        Maximum number of items in a collection to which this key adds items.
+    requests_per_minute : int or None
+        Maximum number of requests per minute.
+    """
 
     id: str
     name: str
     role: Role
     sha256: str
     created: float
+    collections: tuple[str, ...] | None = None
+    max_items: int | None = None
+    requests_per_minute: int | None = None
+
+    def allows_collection(self, name: str) -> bool:
+        """Return whether the key can use a collection."""
+        return self.collections is None or name in self.collections
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields with a value. A file without limits can be read by older versions of oahu."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class KeyFile:
@@ -105,17 +127,32 @@ class KeyFile:
         self._reload()
         return self._keys.get(id_)
 
-    def add(self, name: str, role: Role) -> str:
-        """Create a key and return its token. The token itself is not stored."""
+    def add(
+        self,
+        name: str,
+        role: Role,
+        *,
+        collections: Sequence[str] | None = None,
+        max_items: int | None = None,
+        requests_per_minute: int | None = None,
+    ) -> str:
+        """Create a key and return its token. The token itself is not stored. See `Key` for the limits."""
         if role not in ROLES:
             raise InvalidInputError(f"The role must be one of {', '.join(ROLES)}. Got {role!r} instead.")
         if len(name) > _MAX_NAME or not name.isprintable():
             raise InvalidInputError(
                 f"The name of a key must consist of at most {_MAX_NAME} printable characters. Got {name!r} instead."
             )
+        if collections is not None and not (collections and all(collections)):
+            raise InvalidInputError("The collections of a key must be names. Leave them out for all collections.")
+        for limit, value in (("max_items", max_items), ("requests_per_minute", requests_per_minute)):
+            if value is not None and value < 1:
+                raise InvalidInputError(f"The limit {limit} of a key must be at least 1. Got {value} instead.")
         self._reload(now=True)
         id_, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
-        self._write({**self._keys, id_: Key(id_, name, role, _hash(secret), time.time())})
+        names = None if collections is None else tuple(collections)
+        key = Key(id_, name, role, _hash(secret), time.time(), names, max_items, requests_per_minute)
+        self._write({**self._keys, id_: key})
         return f"oahu_{id_}_{secret}"
 
     def revoke(self, id_: str) -> Key:
@@ -174,23 +211,39 @@ class KeyFile:
     def _write(self, keys: dict[str, Key]) -> None:
         """Replace the file atomically. Only the owner of the file can read it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path, json.dumps([asdict(key) for key in keys.values()], indent=2), mode=0o600)
+        write_atomically(self._path, json.dumps([key.as_json() for key in keys.values()], indent=2), mode=0o600)
         self._load()
 
 
 def _parse(path: Path) -> dict[str, Key]:
     """Return the keys in a file. Raise `InvalidInputError` if a key is invalid."""
     try:
-        keys = [Key(**one) for one in json.loads(path.read_text())]
+        keys = [_key(one) for one in json.loads(path.read_text())]
         valid = all(key.role in ROLES and len(key.sha256) == 64 and key.sha256.isascii() for key in keys)
         if not valid:
             raise ValueError("a key has an unknown role or an invalid hash")
+        if not all(_has_valid_limits(key) for key in keys):
+            raise ValueError("a key has an invalid limit")
     except (ValueError, TypeError) as error:
         raise InvalidInputError(
             f"{path} is not a valid file of API keys ({error}). Delete the file and create keys with `oahu keys "
             "add`."
         ) from error
     return {key.id: key for key in keys}
+
+
+def _key(stored: dict[str, Any]) -> Key:
+    fields = dict(stored)  # raises an error for text and numbers
+    collections = fields.pop("collections", None)
+    return Key(**fields, collections=tuple(collections) if isinstance(collections, list) else collections)
+
+
+def _has_valid_limits(key: Key) -> bool:
+    """Return whether the limits have the right types. A damaged limit must not become an unlimited key."""
+    names: Any = key.collections
+    numbers: list[Any] = [key.max_items, key.requests_per_minute]
+    are_names = names is None or (isinstance(names, tuple) and all(isinstance(name, str) for name in names))
+    return are_names and all(number is None or (type(number) is int and number > 0) for number in numbers)
 
 
 def _hash(secret: str) -> str:

@@ -31,6 +31,7 @@ from oahu.service.records import (
     TrainingEntry,
     UndoEntry,
     active_undo_ranges,
+    active_undos,
     first_changed_seq,
     undone_between,
 )
@@ -256,12 +257,14 @@ class LearnerLoop:
     def _with_features(self, examples: Examples) -> tuple[Any, NDArray[Any] | None]:
         """Return the arguments of `partial_fit` for training examples: the features, and the labels of pairs."""
         if isinstance(examples, list):
-            numbers = [number for click in examples for number in (click.query, *click.positive, *click.negative)]
+            numbers = [n for one in examples for n in (one.query, *one.positives, *one.negatives, *one.shown)]
             rows = iter(self._features.take(numbers))
-            return [
-                Click(next(rows), [next(rows) for _ in click.positive], [next(rows) for _ in click.negative])
-                for click in examples
-            ], None
+            clicks = []
+            for one in examples:
+                query = next(rows)
+                positives, negatives, shown = ([next(rows) for _ in part] for part in one[1:4])
+                clicks.append(Click(query, positives, negatives, shown, one.weight))
+            return clicks, None
         if self._kind == "pairs":
             return self._features.take(examples[:, :2]), examples[:, 2].astype(bool)
         return self._features.take(examples), None
@@ -288,14 +291,16 @@ class LearnerLoop:
     def _roll_back(self, undos: Sequence[UndoEntry]) -> None:
         """Load the newest snapshot from before the first log entry that the undos activate or deactivate.
 
-        If the learner has not learned this log entry yet, keep the learner.
+        If the learner has not learned this log entry yet, keep the learner, unless its settings have changed.
         """
         changed = undos[0].seq
         for undo in undos:
             changed = min(changed, first_changed_seq(self._undos, undo))
             self._undos = [*self._undos, undo]
         self._undone = active_undo_ranges(self._undos)
-        if changed > self._seq:
+        revision = self._config.revision
+        self._config = self._store.config(self._collection)  # the undos may include a change of settings
+        if changed > self._seq and self._config.revision == revision:
             return  # the entries that the undos change are not learned yet
         outdated = [seq for seq in self._store.snapshots(self._collection) if seq >= changed]
         self._store.drop_snapshots(self._collection, outdated)
@@ -348,11 +353,16 @@ class LearnerLoop:
     def _snapshot_notes(self, seq: int) -> dict[str, Any]:
         """Return the metadata of a snapshot, which show later whether the snapshot still matches the log.
 
-        The metadata are the sequence number and the time of the last learned log entry, and the undone ranges.
+        The metadata are the sequence number and the time of the last learned log entry, the undone ranges, the
+        changes of the weights of sources, and the last change of settings.
         """
         times = [entry.time for entry in self._store.log(self._collection, seq - 1, 1)]
-        undone = sorted([first, min(last, seq)] for first, last in self._undone if first <= seq)
-        return {"seq": seq, "time": times[:1], "undone": undone}
+        undone = sorted([first, min(last, seq)] for first, last in self._undone if first <= min(last, seq))
+        notes: dict[str, Any] = {"seq": seq, "time": times[:1], "undone": undone}
+        again = [undo.seq for undo in active_undos(self._undos) if undo.last < undo.first <= seq]
+        if again or self._config.revision:  # snapshots of oahu 0.1.0 have neither
+            notes |= {"learned_again": again, "revision": self._config.revision}
+        return notes
 
     def _save_snapshot_if_due(self) -> None:
         if self._learner.n_seen_ - self._snapshot[1] >= self._snapshot_every:

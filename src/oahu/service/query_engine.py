@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, cached_property
 from threading import Condition, Lock
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -24,7 +25,8 @@ from oahu.index.threads import limit_threads
 from oahu.metrics import Metric
 from oahu.service.catalogue import Catalogue
 from oahu.service.catalogue_index import CatalogueIndex
-from oahu.service.errors import ConflictError, InvalidRequestError
+from oahu.service.errors import ConflictError, InvalidRequestError, NotFoundError
+from oahu.service.filters import Filter
 from oahu.service.records import Calibration, CatalogueChange, PublishedMetric
 from oahu.tasks import Classifier, Comparator, Match, Retriever
 from oahu.tasks.indexed_items import AfterBlock, IndexedItems, VoteMode
@@ -38,6 +40,7 @@ __all__ = [
     "QueryResult",
     "RankedItem",
     "Relation",
+    "SearchQuery",
     "SearchResult",
 ]
 
@@ -154,6 +157,58 @@ class ComparisonResult(QueryResult):
     warnings: tuple[str, ...]
 
 
+class SearchQuery(NamedTuple):
+    """A search.
+
+    Attributes
+    ----------
+    query : str or ndarray
+        The key of an item in the catalogue, or the features of any item.
+    k : int
+        The number of results.
+    label : str or None
+        Only return items with this label.
+    use_feedback : bool
+        Whether to use feedback about the query in the ranking. If True, items that are similar to the query
+        according to feedback are ranked first. Items that are dissimilar according to feedback are ranked last.
+    filter : Filter or None
+        Only return items whose payloads match this filter.
+    """
+
+    query: str | NDArray[Any]
+    k: int
+    label: str | None = None
+    use_feedback: bool = True
+    filter: Filter | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Selection:
+    """The items that a search may return: all items, or those with a label, or those that match a filter.
+
+    Attributes
+    ----------
+    numbers : ndarray or None
+        The sorted item numbers. None if there is no filter on payloads.
+    """
+
+    index: CatalogueIndex
+    label: str | None
+    numbers: NDArray[np.int64] | None
+
+    @cached_property
+    def gallery(self) -> IndexedItems:
+        """The encoded items."""
+        if self.numbers is not None:
+            return self.index.only(self.numbers)
+        return self.index.gallery if self.label is None else self.index.with_label(self.label)
+
+    def similar(self, numbers: Sequence[int]) -> NDArray[np.int64]:
+        """Return those of the given items that a search may return."""
+        existing = self.index.existing(numbers, self.label)
+        return existing if self.numbers is None else np.intersect1d(existing, self.numbers)
+
+
 class _ActiveQueries:
     """A thread-safe context manager that counts running queries."""
 
@@ -217,6 +272,7 @@ class QueryEngine:
         self._comparator: tuple[int, Calibration | None, Comparator] | None = None
         self.calibration: Calibration | None = None
         self.refresh_seconds = 0.0
+        self._has_new_vote = False
         self._refreshed = time.monotonic()
 
     # -- the index ---------------------------------------------------------------------------------------
@@ -242,6 +298,7 @@ class QueryEngine:
         try:
             self._catalogue.features.drop(change.purged)
             self.index = self.index.changed(change, self._catalogue.features.table)
+            self._catalogue.payload_index.apply(change)
             if self._since_refresh is not None:
                 self._since_refresh.append(change)
         finally:
@@ -255,6 +312,10 @@ class QueryEngine:
         with _overflow_as_invalid_request():
             IndexedItems.empty(metric, self._vote).add(index.table.take(numbers))
 
+    def set_vote(self, vote: VoteMode) -> None:
+        """Change the ranking rule. The index is built again at the next refresh."""
+        self._vote, self._has_new_vote = vote, True
+
     def needs_refresh(self, interval: float) -> bool:
         """Return whether the index is outdated and the last refresh is at least ``interval`` seconds old."""
         return time.monotonic() >= self._refreshed + interval and self.is_outdated
@@ -264,7 +325,7 @@ class QueryEngine:
         """Whether the index was encoded with an older metric than the newest, or most of its items were removed."""
         index = self.index
         mostly_removed = len(index.numbers) > max(_MIN_POSITIONS, 2 * index.n_items)
-        return mostly_removed or index.published.version != self._metrics.published.version
+        return mostly_removed or self._has_new_vote or index.published.version != self._metrics.published.version
 
     def refresh(self, after_block: AfterBlock | None = None) -> None:
         """Encode the catalogue with the newest metric and replace the index.
@@ -275,6 +336,7 @@ class QueryEngine:
             begin = time.monotonic()
             try:
                 self.apply_changes()
+                self._has_new_vote = False
                 since: list[CatalogueChange] = []
                 with self._changing:
                     index, self._since_refresh = self.index, since
@@ -295,24 +357,41 @@ class QueryEngine:
     # -- queries -----------------------------------------------------------------------------------------
 
     def search(
-        self, query: str | NDArray[Any], k: int, label: str | None = None, use_feedback: bool = True
+        self,
+        query: str | NDArray[Any],
+        k: int,
+        label: str | None = None,
+        use_feedback: bool = True,
+        filter_: Filter | None = None,
     ) -> SearchResult:
         """Return the k items that are most similar to the query. The query item itself is excluded.
 
-        Parameters
-        ----------
-        query : str or ndarray
-            The key of an item in the catalogue, or the features of any item.
-        label : str or None
-            Only return items with this label.
-        use_feedback : bool
-            Whether to use feedback about the query in the ranking. If True, items that are similar to the query
-            according to feedback are ranked first. Items that are dissimilar according to feedback are ranked last.
+        The parameters are the fields of `SearchQuery`.
         """
-        vector, number = self._resolve(query)
-        fresh_metric = self._request_fresh_metric()
+        search = SearchQuery(query, k, label, use_feedback, filter_)
+        return self._search_all([search], [self._resolve(query)])[0]
+
+    def search_many(self, searches: Sequence[SearchQuery]) -> list[SearchResult]:
+        """Return the results of several searches. All searches use the same metric.
+
+        If an item does not exist, the error contains the index of the search as ``at``.
+        """
+        return self._search_all(searches, [self._resolve_at(at, one.query) for at, one in enumerate(searches)])
+
+    def _search_all(
+        self, searches: Sequence[SearchQuery], resolved: Sequence[tuple[NDArray[Any], int | None]]
+    ) -> list[SearchResult]:
+        """Return the results of searches, given the features and the item number of each query."""
+        fresh_metric, selections = cache(self._request_fresh_metric()), dict[str, _Selection]()
         with self._answering():
-            return self._search(vector, number, k, fresh_metric, label, use_feedback)
+            self.apply_changes()
+            index, results = self.index, list[SearchResult]()
+            for search, (vector, number) in zip(searches, resolved, strict=True):
+                name = repr((search.label, search.filter))  # by text, because 1 == True in Python
+                if name not in selections:
+                    selections[name] = self._select(index, search.label, search.filter)
+                results.append(self._search(selections[name], search, vector, number, fresh_metric))
+        return results
 
     def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
         """Return the share of each label in the votes of the k nearest labelled items.
@@ -348,11 +427,21 @@ class QueryEngine:
             raise InvalidRequestError(str(error)) from error
 
     def _resolve(self, query: str | NDArray[Any]) -> tuple[NDArray[Any], int | None]:
-        """Return the features and the item number of a query. The item number is None if the query is not a key."""
+        """Return the features and the item number of a query.
+
+        The item number is None if the query is neither a key nor a vector in the feedback log.
+        """
         if not isinstance(query, str):
-            return query, None
+            return query, self._catalogue.find_vector(query)
         number, vector = self._catalogue.vectors([query])[query]
         return vector, number
+
+    def _resolve_at(self, at: int, query: str | NDArray[Any]) -> tuple[NDArray[Any], int | None]:
+        """Return the features and the item number of the query of one search in a batch."""
+        try:
+            return self._resolve(query)
+        except NotFoundError as error:
+            raise NotFoundError(f"searches/{at}: {error}", **{**error.more, "at": at}) from error
 
     def _request_fresh_metric(self) -> Callable[[], PublishedMetric]:
         """Request a metric that has learned all earlier feedback. Return a function that waits for this metric."""
@@ -371,21 +460,24 @@ class QueryEngine:
         with self.active, limit_threads(1 + self.index.size // _PER_THREAD), _overflow_as_invalid_request():
             yield
 
+    def _select(self, index: CatalogueIndex, label: str | None, filter_: Filter | None) -> _Selection:
+        """Return the items that a search may return."""
+        if filter_ is None:
+            return _Selection(index, label, None)
+        return _Selection(index, label, index.matching(self._catalogue.payload_index.matching(filter_), label))
+
     def _search(
         self,
+        selection: _Selection,
+        search: SearchQuery,
         vector: NDArray[Any],
         number: int | None,
-        k: int,
         fresh_metric: Callable[[], PublishedMetric],
-        label: str | None,
-        use_feedback: bool,
     ) -> SearchResult:
-        self.apply_changes()
-        index = self.index
+        index, k, use_feedback = selection.index, search.k, search.use_feedback
         n = max(2 * k, self._n_candidates)
-        gallery = index.gallery if label is None else index.with_label(label)
-        found, dissimilar = self._candidates(index, gallery, vector, k, n, number, use_feedback)
-        similar = _NO_ITEMS if number is None else index.existing(self._relations.similar_to(number), label)
+        found, dissimilar = self._candidates(selection, vector, k, n, number, use_feedback)
+        similar = _NO_ITEMS if number is None else selection.similar(self._relations.similar_to(number))
         numbers = np.union1d(found, self._nearest(index, vector, similar, n)) if use_feedback else found
         published = fresh_metric()  # only now, so that the learner could work while the candidates were collected
         if not len(numbers):
@@ -403,8 +495,7 @@ class QueryEngine:
 
     def _candidates(
         self,
-        index: CatalogueIndex,
-        gallery: IndexedItems,
+        selection: _Selection,
         vector: NDArray[Any],
         k: int,
         n: int,
@@ -416,11 +507,14 @@ class QueryEngine:
         If the index contains enough items, at least k candidates are not dissimilar.
         """
         while True:
-            found = index.candidates(vector[None], n, gallery, number)
+            if selection.numbers is not None and len(selection.numbers) <= n:
+                found = selection.numbers[selection.numbers != number]
+            else:
+                found = selection.index.candidates(vector[None], n, selection.gallery, number)
             dissimilar: set[int] = set()
             if number is not None and use_feedback:
                 dissimilar = self._relations.dissimilar(number, found.tolist())
-            if len(found) - len(dissimilar) >= k or n >= len(index.numbers):
+            if len(found) - len(dissimilar) >= k or n >= len(selection.index.numbers):
                 return found, dissimilar
             n *= 4
 

@@ -7,15 +7,18 @@ same model, even if items were replaced or deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from hashlib import blake2b
+from typing import Any, Final, Literal, NamedTuple
 
 from oahu.constraints import Pair, Triplet
 from oahu.metrics import Metric
 from oahu.tasks.indexed_items import VoteMode
 
 __all__ = [
+    "FEEDBACK",
+    "QUERY_VECTOR_KEY",
     "AddedItem",
     "Calibration",
     "CatalogueChange",
@@ -23,23 +26,33 @@ __all__ = [
     "Change",
     "Click",
     "CollectionConfig",
+    "ContradictionPolicy",
     "ExampleKind",
+    "Feedback",
     "FeedbackRecord",
     "HistoryPoint",
+    "ItemPatch",
     "LoggedChange",
     "ModelReplacement",
     "NewItem",
     "PublishedMetric",
+    "QueryVector",
     "Receipt",
+    "SettingsChange",
+    "SourceWeight",
     "TrainingEntry",
     "Undo",
     "UndoEntry",
     "active_undo_ranges",
+    "active_undos",
     "change_from_json",
     "change_to_json",
     "constraints_of",
+    "count_outside",
     "first_changed_seq",
     "is_undone",
+    "items_of",
+    "map_items",
     "undone_between",
 ]
 
@@ -47,19 +60,74 @@ __all__ = [
 # -- feedback ------------------------------------------------------------------------------------------------
 
 
+#: The first character of the key of a query vector. Keys of items cannot contain this character.
+QUERY_VECTOR_KEY: Final = "\x1f"
+
+
+class QueryVector(NamedTuple):
+    """The features of a query that is no item of the catalogue, as bytes.
+
+    In the log, a query vector has an item number, like an item. Equal vectors have the same number. ``text`` is the
+    text that was encoded, if there is one.
+    """
+
+    data: bytes
+    text: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The key under which the store keeps the features."""
+        return f"{QUERY_VECTOR_KEY}{blake2b(self.data, digest_size=16).hexdigest()}"
+
+    def __str__(self) -> str:
+        """A short name for people, such as "query vector 2f1c9a04"."""
+        return f"query vector {self.key[1:9]}"
+
+
 class Click(NamedTuple):
-    """Feedback about the results of a search: some results are similar to the query, some are dissimilar."""
+    """Feedback about the results of a search: some results are similar to the query, some are dissimilar.
+
+    ``shown`` contains the results that the user saw and did not mark.
+    """
 
     query: Any
     positive: tuple[Any, ...]
     negative: tuple[Any, ...]
+    shown: tuple[Any, ...] = ()
 
 
-#: One feedback record. Items are given by their keys in requests and by their numbers in the log.
+#: One feedback record. Items are given by keys or query vectors in requests, and by item numbers in the log.
 FeedbackRecord = Triplet | Pair | Click
+
+#: The classes of feedback records.
+FEEDBACK: Final = (Triplet, Pair, Click)
 
 #: What a learner is trained on.
 ExampleKind = Literal["pairs", "triplets", "clicks"]
+
+
+class Feedback(NamedTuple):
+    """A feedback record with its weight and its origin.
+
+    Attributes
+    ----------
+    weight : float
+        The importance of the record, in (0, 1].
+    source : str or None
+        The user or session that gave the feedback.
+    impression : str or None
+        The id of the search response to which a click refers.
+    """
+
+    record: FeedbackRecord
+    weight: float = 1.0
+    source: str | None = None
+    impression: str | None = None
+
+    @classmethod
+    def of(cls, given: FeedbackRecord | Feedback) -> Feedback:
+        """Return a record without weight and origin as `Feedback`. Return `Feedback` unchanged."""
+        return given if isinstance(given, Feedback) else cls(given)
 
 
 class Undo(NamedTuple):
@@ -78,8 +146,21 @@ class ModelReplacement(NamedTuple):
     sha256: str
 
 
+class SourceWeight(NamedTuple):
+    """A factor for the weights of all earlier feedback of a source. The factor 0 undoes this feedback."""
+
+    source: str
+    weight: float
+
+
+class SettingsChange(NamedTuple):
+    """A change of the settings of the collection. ``settings`` contains the new values of the changed settings."""
+
+    settings: dict[str, Any]
+
+
 #: The content of a log entry.
-Change = FeedbackRecord | Undo | ModelReplacement
+Change = FeedbackRecord | Undo | ModelReplacement | SourceWeight | SettingsChange
 
 
 class LoggedChange(NamedTuple):
@@ -88,10 +169,16 @@ class LoggedChange(NamedTuple):
     seq: int
     time: float
     change: Change
+    weight: float = 1.0
+    source: str | None = None
 
 
 class UndoEntry(NamedTuple):
-    """An undo and its sequence number."""
+    """An undo and its sequence number.
+
+    An entry with ``last = first - 1`` undoes nothing, but changes what the learner learns from ``first`` on. A
+    `SourceWeight` and a `SettingsChange` have such an entry.
+    """
 
     seq: int
     first: int
@@ -129,11 +216,44 @@ def constraints_of(record: FeedbackRecord) -> list[Pair | Triplet]:
     """
     if not isinstance(record, Click):
         return [record]
-    query, positive, negative = record
+    query, positive, negative, _ = record
     if positive and negative:
         n = max(len(positive), len(negative))
         return [Triplet(query, positive[i % len(positive)], negative[i % len(negative)]) for i in range(n)]
     return [Pair(query, other, bool(positive)) for other in positive or negative]
+
+
+def items_of(record: FeedbackRecord) -> tuple[Any, ...]:
+    """Return all items of a feedback record.
+
+    >>> items_of(Click("a", ("b",), (), ("c",)))
+    ('a', 'b', 'c')
+    """
+    if isinstance(record, Click):
+        return (record.query, *record.positive, *record.negative, *record.shown)
+    return tuple(record) if isinstance(record, Triplet) else (record.first, record.second)
+
+
+def map_items(record: FeedbackRecord, to: Callable[[Any], Any]) -> FeedbackRecord:
+    """Return a feedback record in which every item is replaced by ``to(item)``."""
+    if isinstance(record, Click):
+        return Click(to(record.query), *(tuple(map(to, part)) for part in record[1:]))
+    if isinstance(record, Triplet):
+        return Triplet(*map(to, record))
+    return Pair(to(record.first), to(record.second), record.same)
+
+
+def active_undos(undos: Iterable[UndoEntry]) -> list[UndoEntry]:
+    """Return all undos that were not undone.
+
+    >>> active_undos([UndoEntry(3, 1, 1), UndoEntry(5, 2, 2), UndoEntry(6, 4, 5)])
+    [UndoEntry(seq=3, first=1, last=1), UndoEntry(seq=6, first=4, last=5)]
+    """
+    active: list[UndoEntry] = []
+    for undo in sorted(undos, reverse=True):
+        if not is_undone(undo.seq, (one[1:] for one in active)):
+            active.append(undo)
+    return active[::-1]
 
 
 def active_undo_ranges(undos: Iterable[UndoEntry]) -> list[tuple[int, int]]:
@@ -142,11 +262,7 @@ def active_undo_ranges(undos: Iterable[UndoEntry]) -> list[tuple[int, int]]:
     >>> active_undo_ranges([UndoEntry(3, 1, 1), UndoEntry(5, 2, 2), UndoEntry(6, 4, 5)])
     [(1, 1), (4, 5)]
     """
-    ranges: list[tuple[int, int]] = []
-    for seq, first, last in sorted(undos, reverse=True):
-        if not is_undone(seq, ranges):
-            ranges.append((first, last))
-    return ranges[::-1]
+    return [(undo.first, undo.last) for undo in active_undos(undos)]
 
 
 def is_undone(seq: int, ranges: Iterable[tuple[int, int]]) -> bool:
@@ -161,6 +277,20 @@ def undone_between(ranges: Iterable[tuple[int, int]], begin: int, end: int) -> s
     [2, 3, 7, 8]
     """
     return {seq for first, last in ranges for seq in range(max(first, begin), min(last, end) + 1)}
+
+
+def count_outside(ranges: Iterable[tuple[int, int]], last: int) -> int:
+    """Return how many of the numbers from 1 to ``last`` are in none of the ranges. Ranges can overlap.
+
+    >>> count_outside([(2, 4), (3, 5), (9, 9), (12, 20)], 12)
+    6
+    """
+    covered, end = 0, 0
+    for first, final in sorted(ranges):
+        begin, final = max(first, end + 1), min(final, last)
+        if final >= begin:
+            covered, end = covered + final - begin + 1, final
+    return last - covered
 
 
 def first_changed_seq(undos: Iterable[UndoEntry], undo: Undo | UndoEntry) -> int:
@@ -178,30 +308,57 @@ def first_changed_seq(undos: Iterable[UndoEntry], undo: Undo | UndoEntry) -> int
 
 
 def change_to_json(change: Change) -> list[Any]:
-    """Return a log change as JSON data. The store saves changes in this form."""
-    return [_KIND_NAMES[type(change)], *change]
+    """Return a log change as JSON data. The store saves changes in this form.
+
+    >>> change_to_json(Click(1, (2,), ()))
+    ['click', 1, (2,), ()]
+    """
+    without_shown = isinstance(change, Click) and not change.shown  # oahu 0.1.0 stored clicks in this form
+    return [_KIND_NAMES[type(change)], *(change[:3] if without_shown else change)]
 
 
 def change_from_json(packed: list[Any]) -> Change:
     """Return the change that `change_to_json` encoded."""
     kind, *values = packed
     if kind == "click":
-        query, positive, negative = values
-        return Click(query, tuple(positive), tuple(negative))
+        query, *parts = values
+        return Click(query, *map(tuple, parts))
     change: Change = _KINDS[kind](*values)
     return change
 
 
-_KIND_NAMES = {Triplet: "triplet", Pair: "pair", Click: "click", Undo: "undo", ModelReplacement: "model"}
+_KIND_NAMES = {
+    Triplet: "triplet",
+    Pair: "pair",
+    Click: "click",
+    Undo: "undo",
+    ModelReplacement: "model",
+    SourceWeight: "source",
+    SettingsChange: "settings",
+}
 _KINDS: dict[str, Any] = {name: kind for kind, name in _KIND_NAMES.items()}
 
 
 class Receipt(NamedTuple):
-    """The sequence numbers of accepted feedback. ``replayed`` is True for a repeated request."""
+    """The result of a feedback request.
+
+    Attributes
+    ----------
+    first_seq, last_seq : int
+        The sequence numbers of the accepted records.
+    replayed : bool
+        Whether an earlier request with the same idempotency key stored the feedback.
+    refused : tuple of dict
+        The refused records, as JSON data: the index of the record in the request, the reason, and the proof.
+    unknown_impressions : tuple of int
+        The indexes of the records whose impression is unknown or expired.
+    """
 
     first_seq: int
     last_seq: int
     replayed: bool = False
+    refused: tuple[dict[str, Any], ...] = ()
+    unknown_impressions: tuple[int, ...] = ()
 
 
 # -- items ---------------------------------------------------------------------------------------------------
@@ -216,6 +373,28 @@ class NewItem:
     label: str | None = None
     payload: dict[str, Any] | None = None
     thumbnail: bytes | None = None
+    text: str | None = None  # the text that was encoded
+
+
+@dataclass(frozen=True)
+class ItemPatch:
+    """Changes of an item.
+
+    Attributes
+    ----------
+    changed : tuple of str
+        The sorted names of the fields to change.
+    payload : dict or None
+        A JSON merge patch of the payload.
+    """
+
+    key: str
+    changed: tuple[str, ...]
+    vector: bytes | None = None
+    label: str | None = None
+    payload: dict[str, Any] | None = None
+    thumbnail: bytes | None = None
+    text: str | None = None  # the text that was encoded as the new vector
 
 
 @dataclass(frozen=True)
@@ -251,28 +430,47 @@ class CatalogueChange:
     purged : list of int
         The removed item numbers for which the features were deleted, because neither the log nor the calibration
         refers to them.
+    payloads : list of (number, payload)
+        The payloads of all stored items, with their new item numbers.
     """
 
     added: list[AddedItem] = field(default_factory=list)
     relabelled: list[tuple[int, str | None]] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     purged: list[int] = field(default_factory=list)
+    payloads: list[tuple[int, dict[str, Any] | None]] = field(default_factory=list)
 
 
 # -- collections ---------------------------------------------------------------------------------------------
 
 
+#: What happens to feedback that contradicts earlier feedback.
+ContradictionPolicy = Literal["newest", "refuse", "ignore"]
+
+
 @dataclass(frozen=True)
 class CollectionConfig:
-    """The settings of a collection."""
+    """The settings of a collection.
+
+    Attributes
+    ----------
+    contradictions : {"newest", "refuse", "ignore"}
+        The rule for feedback that contradicts earlier feedback. "newest": the new feedback replaces the earlier
+        feedback. "refuse": the new feedback is not stored. "ignore": the new feedback is stored but has no effect
+        as long as the earlier feedback is not undone.
+    revision : int
+        The sequence number of the last change of settings after which the log was learned again, or 0.
+    """
 
     name: str
     dimension: int
     learner: str = "AnchoredOAHU"
     parameters: dict[str, Any] = field(default_factory=dict)
     closure: int = 0
-    contradictions: Literal["reject", "newest"] = "reject"
+    contradictions: ContradictionPolicy = "newest"
     vote: VoteMode = "experts"
+    revision: int = 0
+    encoder: Literal["lsa"] | None = None  # None: the encoder of the service, if it has one
 
 
 @dataclass(frozen=True)

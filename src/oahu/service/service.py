@@ -8,7 +8,9 @@ from contextlib import suppress
 from threading import Event, Lock, Thread, get_native_id
 
 from oahu.service.collection import Collection
-from oahu.service.errors import ConflictError, InvalidRequestError, NotFoundError
+from oahu.service.collection_copy import build_collection, read_content, reencoded
+from oahu.service.encoder_process import EncoderProcess
+from oahu.service.errors import ConflictError, InvalidRequestError, NotFoundError, OverloadedError
 from oahu.service.learner_factory import new_learner
 from oahu.service.records import CollectionConfig
 from oahu.service.settings import Settings
@@ -19,6 +21,7 @@ __all__ = ["Service"]
 _REFRESH_POLL = 0.1  # seconds between two checks for outdated indexes
 _NICENESS = 10  # priority of the background refresh
 _MAX_PAUSE = 0.05  # seconds that a refresh waits for running queries of a collection between two blocks
+_QUERY_SECONDS = 0.5  # seconds in which running queries of a replaced collection end
 
 log = logging.getLogger("oahu.service")
 
@@ -28,15 +31,20 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.encoder = None if settings.encoder is None else _encoder_process(settings, settings.encoder)
         self.store = SQLiteStore(settings.data, settings.max_write_queue)
         self._collections: dict[str, Collection] = {}
-        self._changing, self._stop = Lock(), Event()
+        self._changing, self._refitting, self._stop = Lock(), Lock(), Event()
         self._refresher = Thread(target=self._refresh, name="oahu-refresher", daemon=True)
 
     def open(self) -> None:
         """Open all collections, and start the background refresh."""
+        if self.encoder is not None:
+            self.encoder.start()
+        if self.store.has_building():
+            self.store.commit(lambda transaction: transaction.delete_building()).result()
         for stored in self.store.collections():
-            collection = Collection(stored, self.store, self.settings)
+            collection = Collection(stored, self.store, self.settings, self.encoder)
             self._collections[stored.config.name] = collection
             collection.open()
             last_seq = collection.feedback_log.last_seq
@@ -48,6 +56,8 @@ class Service:
         self._stop.set()
         if self._refresher.ident is not None:
             self._refresher.join()
+        if self.encoder is not None:
+            self.encoder.close()
         for collection in self.collections:
             collection.close()
         self.store.close()
@@ -86,7 +96,7 @@ class Service:
                     "(OAHU_MAX_COLLECTIONS). Delete a collection first."
                 )
             stored = self.store.commit(lambda transaction: transaction.create(config)).result()
-            collection = Collection(stored, self.store, self.settings)
+            collection = Collection(stored, self.store, self.settings, self.encoder)
             collection.open()
             self._collections[config.name] = collection
         return collection
@@ -96,6 +106,32 @@ class Service:
         with self._changing:
             self.collection(name).delete()
             del self._collections[name]
+
+    def refit_encoder(self, name: str) -> int:
+        """Fit the encoder of a collection on its texts, and encode these texts again. Return the number of texts.
+
+        The feedback about the items stays, and the learner learns it again with the new vectors. Searches use the
+        old vectors and the old metric meanwhile. Changes of the collection are rejected until the end.
+        """
+        if not self._refitting.acquire(blocking=False):
+            raise OverloadedError("The texts of a collection are being encoded again.", retry_after=2)
+        try:
+            old = self.collection(name)
+            old.freeze()
+            try:
+                content, n_texts = reencoded(read_content(self.store, old.stored), old.encoder)
+                new = build_collection(self.store, self.settings, content, self.encoder, replaces=old)
+            except BaseException:
+                old.freeze(False)
+                raise
+            new.impressions = old.impressions
+            self._collections[name] = new
+            self._stop.wait(_QUERY_SECONDS)  # running queries still read the rows of the old collection
+            self.store.commit(lambda transaction: transaction.delete(old.id)).result()
+            old.discard()
+        finally:
+            self._refitting.release()
+        return n_texts
 
     def _refresh(self) -> None:
         """Refresh outdated indexes one after the other, with low priority and with pauses between blocks."""
@@ -120,3 +156,7 @@ class Service:
         self._stop.wait(seconds * (1 / self.settings.refresh_share - 1))
         for collection in self.collections:
             collection.queries.active.wait_until_none(_MAX_PAUSE)
+
+
+def _encoder_process(settings: Settings, address: str) -> EncoderProcess:
+    return EncoderProcess(address, settings.encoder_timeout, settings.encoder_batch, settings.max_encoder_queue)

@@ -26,10 +26,25 @@ class Settings(BaseSettings):
     )
     https: bool = Field(False, description="Whether a proxy provides HTTPS. Cookies are then sent only over HTTPS.")
 
+    encoder: str | None = Field(
+        None, description="The function that encodes texts and images as vectors: package.module:function."
+    )
+    encoder_timeout: float = Field(
+        30.0, gt=0, description="Maximum time in seconds of one call of the encoder, for one batch."
+    )
+    encoder_batch: int = Field(
+        64, gt=0, description="Maximum number of texts or images in one call of the encoder."
+    )
+    max_encoder_queue: int = Field(
+        20_000, gt=0, description="Maximum number of texts and images that wait for the encoder."
+    )
+
     # limits of a request
     max_body: int = Field(32 * 2**20, gt=0, description="Maximum size of a request body in bytes.")
     max_batch: int = Field(10_000, gt=0, description="Maximum number of items or feedback records in a request.")
     max_k: int = Field(1_000, gt=0, description="Maximum number of results of a search.")
+    max_queries: int = Field(1_000, gt=0, description="Maximum number of searches in a batch.")
+    max_results: int = Field(100_000, gt=0, description="Maximum total number of results of a batch of searches.")
     max_items: int = Field(5_000_000, gt=0, description="Maximum number of items in a collection.")
     max_dimension: int = Field(16_384, gt=0, description="Maximum number of features of an item.")
     max_collections: int = Field(100, gt=0, description="Maximum number of collections.")
@@ -49,6 +64,12 @@ class Settings(BaseSettings):
     )
     max_buffered: int = Field(
         512 * 2**20, gt=0, description="Maximum total size of request bodies in memory, in bytes."
+    )
+    max_impressions: int = Field(
+        10_000, gt=0, description="Maximum number of recent searches per collection to which a click can refer."
+    )
+    impression_seconds: float = Field(
+        3_600.0, gt=0, description="Time in seconds after which a click can no longer refer to a search."
     )
     max_streams: int = Field(100, gt=0, description="Maximum number of open event streams.")
 

@@ -25,24 +25,34 @@ NEEDED_ROLES = {
     ("GET", "/readyz"): None,
     ("GET", "/v1/openapi.json"): None,
     ("HEAD", "/v1/openapi.json"): None,
+    ("GET", "/v1/docs"): None,
     ("GET", "/metrics"): "read",
     ("GET", C): "read",
     ("POST", C): "admin",
     ("GET", N): "read",
+    ("PATCH", N): "admin",
     ("DELETE", N): "admin",
     ("GET", f"{N}/items"): "read",
     ("PUT", f"{N}/items"): "admin",
+    ("PATCH", f"{N}/items"): "admin",
     ("POST", f"{N}/items/delete"): "admin",
+    ("POST", f"{N}/items/find"): "read",
     ("GET", f"{N}/items/{{key:path}}"): "read",
     ("GET", f"{N}/thumbnails/{{key:path}}"): "read",
     ("GET", f"{N}/feedback"): "read",
     ("POST", f"{N}/feedback"): "feedback",
     ("DELETE", f"{N}/feedback/{{seq}}"): "feedback",
+    ("GET", f"{N}/sources"): "read",
+    ("PUT", f"{N}/sources/{{source:path}}"): "feedback",
+    ("DELETE", f"{N}/sources/{{source:path}}"): "feedback",
     ("POST", f"{N}/search"): "read",
+    ("POST", f"{N}/search/batch"): "read",
     ("POST", f"{N}/classify"): "read",
     ("POST", f"{N}/compare"): "read",
     ("POST", f"{N}/calibrate"): "admin",
     ("GET", f"{N}/history"): "read",
+    ("POST", f"{N}/encode"): "read",
+    ("POST", f"{N}/encoder/refit"): "admin",
     ("GET", f"{N}/model"): "read",
     ("PUT", f"{N}/model"): "admin",
     ("POST", f"{N}/restore"): "admin",
@@ -78,7 +88,7 @@ def protected_server(tmp_path_factory: pytest.TempPathFactory, run_app: Any) -> 
 
 def send(server: Any, method: str, path: str, **headers: str) -> httpx.Response:
     """Send a request without a body, which changes nothing. Only the status of the response matters."""
-    filled = path.replace(":path", "").format(name="teas", key="i0", seq=99)
+    filled = path.replace(":path", "").format(name="teas", key="i0", seq=99, source="ann")
     params = {"limit": 1} if path.endswith("/events") else {}
     response: httpx.Response = server.http.request(method, filled, headers=headers, params=params)
     return response

@@ -135,7 +135,7 @@ ITEMS: dict[str, tuple[dict[str, Any], str]] = {
     "text for a number": ({"vector": [1, "2", 3, 4]}, "body/items/1/vector/1"),
     "truth for a number": ({"vector": [1, True, 3, 4]}, "body/items/1/vector/1"),
     "null for a number": ({"vector": [1, None, 3, 4]}, "body/items/1/vector/1"),
-    "null for a vector": ({"vector": None}, "body/items/1/vector"),
+    "null for a vector": ({"vector": None}, "body/items/1: an item needs exactly one of 'vector', 'text' and"),
     "a large vector": ({"vector": [1e10, 0, 0, 0]}, "norm of items/1/vector must be at most 1e+09. Got 1e+10"),
     "the largest vector": ({"vector": [1.7e308] * 4}, "norm of items/1/vector"),
     "NaN in base64": ({"vector": "AADAfwAAwH8AAMB/AADAfw=="}, "items/1/vector must be finite"),
@@ -169,7 +169,7 @@ FEEDBACK: dict[str, tuple[Any, str]] = {
 ALIKE = {"first": "i0", "second": "i1", "same": True}
 OTHERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "no items": ("items", {"items": []}, "body/items"),
-    "no vector": ("items", {"items": [{"key": "a"}]}, "body/items/0/vector: Field required"),
+    "no vector": ("items", {"items": [{"key": "a"}]}, "body/items/0: an item needs exactly one of 'vector'"),
     "no key": ("items", {"items": [{"vector": [1, 2, 3, 4]}]}, "body/items/0/key: Field required"),
     "too many items": ("items", {"items": [{"key": f"{at}", "vector": [1, 2, 3, 4]} for at in MANY]}, "10000"),
     "too many keys": ("items/delete", {"keys": [f"{at}" for at in MANY]}, "10000"),
@@ -186,6 +186,17 @@ OTHERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "neither": ("search", {"k": 3}, "'key' or 'vector'"),
     "a vector too short to search": ("search", {"vector": [1]}, "vector must have 4 numbers. Got 1 instead."),
     "a search for a large vector": ("search", {"vector": [1e300, 1e300, 1, 1]}, "norm of vector"),
+    "one key as a text": ("items/delete", {"keys": "i0"}, "body/keys: Input should be a valid list. Got one text"),
+    "one item as an object": (
+        "items",
+        {"items": {"key": "a"}},
+        "body/items: Input should be a valid list. Got one obj",
+    ),
+    "one result as a text": (
+        "feedback",
+        {"feedback": [{"query": "i0", "positive": "i1"}]},
+        'body/feedback/0/positive: Input should be a valid list. Got one text instead; write ["i1"]',
+    ),
     "one to compare": ("compare", {"first": {"key": "i0"}}, "body/second"),
     "nothing to compare": ("compare", {"first": {}, "second": {"key": "i0"}}, "body/first"),
     "two lengths": ("compare", {"first": {"key": "i0"}, "second": {"vector": [1]}}, "second/vector must have 4"),

@@ -28,7 +28,7 @@ def value(server: Any, name: str, **labels: str) -> float:
 @pytest.fixture
 def result(server: Any) -> Any:
     """A server, the path of a collection, and a function that reads its metrics by name."""
-    path = server.new_collection(closure=0)
+    path = server.new_collection(closure=0, contradictions="refuse")
     name = path.rpartition("/")[2]
     return server, path, lambda gauge: value(server, gauge, collection=name)
 
@@ -55,8 +55,10 @@ def test_contradictions_are_counted(result: Any) -> None:
     server.add_feedback(path, {"first": "i3", "second": "i4", "same": True})
     for _ in range(2):
         server.add_feedback(path, {"first": "i3", "second": "i4", "same": False}, status=409)
+    server.add_feedback(path, {"first": "i3", "second": "i4", "same": False}, TRIPLET)
     assert gauge("oahu_contradictions_total") == 2
-    assert gauge("oahu_feedback_accepted_total") == 1
+    assert gauge("oahu_feedback_accepted_total") == 2
+    assert gauge("oahu_feedback_refused_total") == 1
 
 
 def test_undos_are_counted(result: Any) -> None:

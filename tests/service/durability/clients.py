@@ -47,6 +47,11 @@ def base_items() -> list[Json]:
     return [item(f"base-{at}") for at in range(_BASE)]
 
 
+def base_shown(keys: list[str], *marked: list[str]) -> list[str]:
+    """Return two items that are not marked."""
+    return [key for key in keys if not any(key in part for part in marked)][:2]
+
+
 class Endpoint:
     """The address of the running service, and a switch to pause and stop the clients."""
 
@@ -312,7 +317,7 @@ class Client(Thread):
     def _record(self) -> Json:
         """Return a consistent record that was not sent before."""
         while True:
-            record = self._draw()
+            record = {"weight": self._weight(), "source": self.prefix, **self._draw()}
             if repr(record) not in self._sent:
                 self._sent.add(repr(record))
                 return record
@@ -328,7 +333,19 @@ class Client(Thread):
         if form == 1:
             return {"first": anchor, "second": base[0], "same": class_of(base[0]) == class_of(anchor)}
         n_positive, n_negative = self._rng.integers(0, 3), self._rng.integers(1, 4)
-        return {"query": anchor, "positive": alike[:n_positive], "negative": not_alike[:n_negative]}
+        query: Any = anchor
+        if self._rng.random() < 0.5:  # a query that is no item, of the same class
+            query = {"vector": features(f"{self.prefix}-query-{class_of(anchor)}", self._rng.integers(5))}
+        return {
+            "query": query,
+            "positive": alike[:n_positive],
+            "negative": not_alike[:n_negative],
+            "shown": base_shown(base, alike[:n_positive], not_alike[:n_negative]),
+        }
+
+    def _weight(self) -> float:
+        """Return a weight. Only the learner of the collection that rejects contradictions learns weights."""
+        return float(self._rng.choice([0.5, 1.0])) if self._rejects_contradictions else 1.0
 
     def _active(self) -> list[tuple[Request, int]]:
         """Return the recent records that are not undone, as pairs of a request and an index in it."""
@@ -363,7 +380,8 @@ class Client(Thread):
             return
         _, record = active[self._rng.integers(len(active))]
         opposite = record | {"same": not record["same"]}
-        answer = self._send("POST", "/feedback", {"feedback": [self._record(), opposite]})
+        body = {"feedback": [self._record(), opposite], "all_or_nothing": True}
+        answer = self._send("POST", "/feedback", body)
         if answer is not None:
             assert self._expect(answer, 409)["type"].endswith("contradiction")
 

@@ -30,6 +30,7 @@ TRIPLETS: Json = {
     "learner": "AnchoredOAHU",
     "parameters": {"n_random": 8},
     "closure": 1,
+    "contradictions": "refuse",
 }
 PAIRS: Json = {"name": "pairs", "dimension": 8, "learner": "LEGO", "closure": 2, "contradictions": "newest"}
 

@@ -34,6 +34,7 @@ class StoredData:
     vectors: dict[int, bytes]
     log: list[tuple[int, Change]]
     models: dict[int, bytes]
+    weights: dict[int, float]
 
 
 def read(folder: Path, name: str) -> StoredData:
@@ -54,6 +55,7 @@ def read(folder: Path, name: str) -> StoredData:
             dict(rows("SELECT number, data FROM vectors WHERE collection = ?")),
             [(s, json.loads(c)) for s, c in rows("SELECT seq, change FROM log WHERE collection = ? ORDER BY seq")],
             dict(rows("SELECT seq, data FROM models WHERE collection = ?")),
+            dict(rows("SELECT seq, weight FROM log WHERE collection = ?")),
         )
 
 
@@ -78,11 +80,17 @@ def expected_model(stored: StoredData, until: int | None = None) -> bytes:
             return [np.frombuffer(stored.vectors[number], dtype) for number in numbers]
 
         if isinstance(learner, ClickLearner):
-            query, positive, negative = _as_click(change)
-            learner.partial_fit([oahu.Click(*features([query]), features(positive), features(negative))])
+            query, *parts = _as_click(change)
+            learner.partial_fit([oahu.Click(*features([query]), *map(features, parts), stored.weights[seq])])
         for constraint in _constraints(change):
             for example in _examples(graph, constraint, closure, learner, rng):
                 values = np.stack(features(example[: 2 if isinstance(example, Pair) else 3]))
+                if isinstance(learner, ClickLearner):
+                    click = oahu.Click(values[0], values[1:2], values[2:])
+                    if isinstance(example, Pair) and not example.same:
+                        click = oahu.Click(values[0], [], values[1:])
+                    learner.partial_fit([click._replace(weight=stored.weights[seq])])
+                    continue
                 learner.partial_fit(values[None], [example.same] if isinstance(example, Pair) else None)
     return model_files.to_bytes(learner)
 
@@ -104,7 +112,7 @@ def _constraints(change: Change) -> Iterator[Pair | Triplet]:
     elif kind == "triplet":
         yield Triplet(*values)
     else:
-        query, positive, negative = values
+        query, positive, negative, *_ = values
         for at in range(max(len(positive), len(negative))):
             if positive and negative:
                 yield Triplet(query, positive[at % len(positive)], negative[at % len(negative)])
@@ -112,15 +120,15 @@ def _constraints(change: Change) -> Iterator[Pair | Triplet]:
                 yield Pair(query, (positive or negative)[at], bool(positive))
 
 
-def _as_click(change: Change) -> tuple[int, list[int], list[int]]:
-    """Return the query, the positives and the negatives of a change."""
+def _as_click(change: Change) -> tuple[Any, ...]:
+    """Return the query, the positives, the negatives and the shown items of a change."""
     kind, *values = change
     if kind == "pair":
         first, second, same = values
-        return (first, [second], []) if same else (first, [], [second])
+        return (first, [second], [], []) if same else (first, [], [second], [])
     if kind == "triplet":
-        return values[0], [values[1]], [values[2]]
-    return values[0], list(values[1]), list(values[2])
+        return values[0], [values[1]], [values[2]], []
+    return (*values, []) if len(values) == 3 else tuple(values)
 
 
 def _examples(

@@ -143,7 +143,7 @@ def _digit_images() -> tuple[Any, list[str], list[bytes]]:
 def _create_digits(client: Client, **config: Any) -> DigitCollection:
     rows, labels, pictures = _digit_images()
     digits = DigitCollection(client, [f"d-{at:02d}" for at in range(N_ITEMS)], labels)
-    client.create(dimension=64, **{**FAST_LEARNER, **config})
+    client.create(dimension=64, **{**FAST_LEARNER, "contradictions": "refuse", **config})
     client.put(digits.keys, rows, digits.labels, [{"number": at} for at in range(N_ITEMS)], pictures)
     return digits
 

@@ -198,3 +198,12 @@ def test_a_deleted_collection_shows_a_message(window: Any, digits: Any) -> None:
     window.open(digits.name)
     digits.client.delete()
     expect(window.page.locator(".workspace > .banner")).to_have_text("This collection was deleted.")
+
+
+def test_a_collection_that_was_encoded_again_shows_a_message(window: Any, digits: Any) -> None:
+    teas = digits.client.collection("encoded-again").create(dimension=4, encoder="lsa")
+    teas.put(["a", "b"], texts=["green tea", "black tea"])
+    window.open(teas.name)
+    teas.refit_encoder()
+    expect(window.page.locator(".workspace > .banner")).to_contain_text("encoded again. Reload the page.")
+    teas.delete()

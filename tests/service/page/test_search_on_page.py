@@ -69,6 +69,23 @@ def test_find_an_item_by_its_key(window: Any, shared_digits: Any) -> None:
     expect(window.page.locator(".query-panel h2")).to_have_text("d-33")
 
 
+def test_find_items_by_the_beginnings_of_words(window: Any, digits: Any) -> None:
+    digits.client.patch(
+        ["d-05", "d-33", "d-40"], payloads=[{"title": title} for title in ("Kite", "A kitten", "Cat")]
+    )
+    window.open(digits.name)
+    window.page.fill(".find input", "KIT")
+    window.page.press(".find input", "Enter")
+    expect(window.page.locator(".tiles.catalogue > .tile")).to_have_count(2)
+    assert window.catalogue() == ["d-05", "d-33"]
+    expect(window.page).to_have_url(re.compile("find=KIT"))
+    window.page.reload()
+    expect(window.page.locator(".tiles.catalogue > .tile")).to_have_count(2)
+    window.page.fill(".find input", "")
+    window.page.press(".find input", "Enter")
+    expect(window.tile("d-00")).to_be_visible()
+
+
 def test_a_label_filters_the_results_and_the_catalogue(window: Any, shared_digits: Any) -> None:
     window.open(shared_digits.name, like="d-07")
     window.page.locator(".chip", has=window.page.get_by_text("3", exact=True)).click()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Final, NamedTuple
 
 from fastapi import Depends, Request
@@ -25,6 +25,7 @@ __all__ = [
     "RequireAdmin",
     "RequireRead",
     "Sessions",
+    "get_access",
     "get_service",
 ]
 
@@ -50,9 +51,12 @@ class Sessions:
         self._sessions: dict[str, _Session] = {}
 
     def start(self, token: str) -> str | None:
-        """Start a session for an API key. Return the session id, or None if the key is not valid."""
+        """Start a session for an API key.
+
+        Return the session id, or None if the key is not valid or is limited to some collections.
+        """
         key = self._keys.authenticate(token)
-        if key is None:
+        if key is None or key.collections is not None:  # the page shows all collections
             return None
         now = time.monotonic()
         self._sessions = {id_: session for id_, session in self._sessions.items() if session.expires_at > now}
@@ -76,7 +80,7 @@ class Sessions:
         if session is None or session.expires_at <= time.monotonic():
             return None
         key = self._keys.find(session.key_id)
-        return key.role if key else None
+        return key.role if key and key.collections is None else None
 
 
 class AccessControl:
@@ -105,8 +109,11 @@ class AccessControl:
         key: Key | None = scope[_KEY]
         return key
 
-    def check(self, request: Request, needed: Role) -> None:
-        """Raise an error if a request does not have the permissions of the needed role."""
+    def check(self, request: Request, needed: Role, collection: str | None = None) -> None:
+        """Raise an error if a request does not have the permissions of the needed role.
+
+        With ``collection``, also raise an error if the key is limited to other collections.
+        """
         role = self._role(request)
         if role is None:
             raise self.unauthorized()
@@ -114,6 +121,26 @@ class AccessControl:
             raise ForbiddenError(
                 f"This operation needs an API key with the role {needed!r}. The given key has the role {role!r}."
             )
+
+        key = None if collection is None or self.is_open else self.key(request.scope)
+        if key is not None and collection is not None and not key.allows_collection(collection):
+            raise ForbiddenError(f"{_scope(key)} Got {collection!r} instead.")
+
+    def check_all_collections(self, request: Request) -> None:
+        """Raise an error if the key of a request is limited to some collections."""
+        key = None if self.is_open else self.key(request.scope)
+        if key is not None and key.collections is not None:
+            raise ForbiddenError(f"{_scope(key)} This operation shows all collections.")
+
+    def visible(self, request: Request, collections: Sequence[Collection]) -> list[Collection]:
+        """Return the collections that the key of a request can use."""
+        key = None if self.is_open else self.key(request.scope)
+        return [one for one in collections if key is None or key.allows_collection(one.config.name)]
+
+    def max_items(self, request: Request) -> int | None:
+        """Return the limit of items of the key of a request, or None if it has no limit."""
+        key = None if self.is_open else self.key(request.scope)
+        return None if key is None else key.max_items
 
     def unauthorized(self) -> UnauthorizedError:
         return UnauthorizedError(
@@ -133,6 +160,10 @@ class AccessControl:
         return None
 
 
+def _scope(key: Key) -> str:
+    return f"This API key is limited to the collections {', '.join(map(repr, key.collections or ()))}."
+
+
 def _token(headers: Headers) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return (token if scheme.lower() == "bearer" else headers.get("x-api-key", "")).strip()
@@ -143,20 +174,23 @@ def get_service(request: Request) -> Service:
     return service
 
 
+def get_access(request: Request) -> AccessControl:
+    access: AccessControl = request.app.state.access
+    return access
+
+
 def _require(role: Role) -> Callable[[Request], Awaitable[None]]:
     async def check(request: Request) -> None:
-        access: AccessControl = request.app.state.access
-        access.check(request, role)
+        get_access(request).check(request, role)
 
     return check
 
 
 def _collection_for(role: Role) -> Callable[[Request], Awaitable[Collection]]:
-    check_role = _require(role)
-
     async def find(request: Request) -> Collection:
-        await check_role(request)
-        return get_service(request).collection(request.path_params["name"])
+        name: str = request.path_params["name"]
+        get_access(request).check(request, role, name)
+        return get_service(request).collection(name)
 
     return find
 

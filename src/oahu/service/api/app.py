@@ -52,7 +52,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         middleware=middleware_stack(settings, access, metrics),
         openapi_url="/v1/openapi.json",
-        docs_url=None,  # FastAPI's documentation pages load scripts from another site
+        docs_url=None,  # FastAPI's documentation pages load scripts from another site; /v1/docs does not
         redoc_url=None,
         redirect_slashes=False,
     )

@@ -81,6 +81,11 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
         "Number of requests rejected because of a contradiction.",
         lambda c: c.counts.contradictions,
     ),
+    (
+        "oahu_feedback_refused",
+        "Number of feedback records refused because of a contradiction, in requests with other accepted records.",
+        lambda c: c.counts.refused,
+    ),
     ("oahu_undone", "Number of undo, restore and model upload operations.", lambda c: c.counts.undone),
     ("oahu_refreshes", "Number of times that the whole catalogue was encoded again.", lambda c: c.counts.refreshes),
     (
@@ -90,7 +95,7 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
     ),
 )
 _GAUGES: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
-    ("oahu_items", "Number of items in the catalogue.", lambda c: c.queries.index.n_items),
+    ("oahu_items", "Number of items in the catalogue.", lambda c: c.catalogue.n_items),
     ("oahu_metric_version", "Sequence number of the last learned log entry.", lambda c: c.published.version),
     ("oahu_constraints_learned", "Number of learned constraints.", lambda c: c.published.constraints),
     ("oahu_feedback_pending", "Number of log entries that are not learned yet.", _pending_feedback),

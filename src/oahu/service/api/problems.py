@@ -22,6 +22,7 @@ __all__ = ["RESPONSES", "Problem", "handle_problems", "problem", "service_proble
 
 _MAX_ERRORS = 20  # in one response
 _MAX_CHARACTERS = 200  # of a location or a message
+_MAX_SHOWN = 100  # of a text in a hint
 
 
 class Problem(BaseModel):
@@ -44,7 +45,7 @@ class Problem(BaseModel):
 _DESCRIPTIONS = {
     400: "The request body is not valid JSON",
     401: "A valid API key is required",
-    403: "The role of the API key does not allow this, or the request comes from a page of another site",
+    403: "The API key does not allow this (role, collections, limit of items), or the page is of another site",
     404: "Not found",
     405: "Method not allowed",
     408: "The request body did not arrive in time",
@@ -54,7 +55,9 @@ _DESCRIPTIONS = {
     421: "The Host header contains an unknown host name",
     422: "Invalid request",
     429: "Too many requests; see Retry-After",
+    502: "The encoder of texts and images failed",
     503: "The service is overloaded or shutting down, or writing to the store failed; see Retry-After",
+    504: "The encoder of texts and images took too long",
     507: "The disk is full",
 }
 
@@ -121,10 +124,20 @@ def handle_problems(app: FastAPI) -> None:
         return response
 
 
+def _list_hint(given: Any) -> str:
+    """Return a hint for a value that was sent in place of a list of such values."""
+    if isinstance(given, str):
+        shown = given if len(given) <= _MAX_SHOWN else "..."
+        return f". Got one text instead; write {orjson.dumps([shown]).decode()}"
+    return ". Got one object instead; write [{...}]" if isinstance(given, dict) else ""
+
+
 def _location_and_message(error: Mapping[str, Any]) -> dict[str, str]:
     """Return the location and the message of a validation error."""
     if error["type"] == "json_invalid":
         return {"location": "body", "message": f"invalid JSON at {error['loc'][1]} ({error['ctx']['error']})"}
     location = "/".join(part for part in map(str, error["loc"]) if not part.startswith("<"))
     message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "list_type":
+        message += _list_hint(error["input"])
     return {"location": location[:_MAX_CHARACTERS], "message": message[:_MAX_CHARACTERS]}

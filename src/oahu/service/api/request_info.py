@@ -8,10 +8,12 @@ from starlette.types import Scope
 
 __all__ = [
     "API_PREFIX",
+    "COUNT_REQUESTS",
     "REQUEST_ID",
     "SAFE_METHODS",
     "changes_state",
     "client_address",
+    "count_requests",
     "is_api_request",
     "request_id",
 ]
@@ -21,6 +23,8 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 #: The scope entry that `RequestIdMiddleware` sets.
 REQUEST_ID: Final = "oahu_request_id"
+#: The scope entry that `RateLimitMiddleware` sets for API keys with a limit of requests.
+COUNT_REQUESTS: Final = "oahu_count_requests"
 
 
 def is_api_request(scope: Scope) -> bool:
@@ -37,6 +41,12 @@ def changes_state(scope: Scope) -> bool:
 def client_address(scope: Scope) -> str:
     """Return the address of the client, or an empty string if the address is unknown."""
     return str((scope.get("client") or ("",))[0])
+
+
+def count_requests(scope: Scope, count: int) -> None:
+    """Count a request as ``count`` further requests for the limit of its API key, if the key has such a limit."""
+    if count_for_key := scope.get(COUNT_REQUESTS):
+        count_for_key(count)
 
 
 def request_id(scope: Scope) -> str:

@@ -9,9 +9,22 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from oahu.constraints import Pair, Triplet
+from oahu.constraints import Triplet
 from oahu.service.collection import Collection
-from oahu.service.records import CatalogueItem, Change, Click, LoggedChange, ModelReplacement, Undo
+from oahu.service.records import (
+    FEEDBACK,
+    CatalogueItem,
+    Change,
+    Click,
+    FeedbackRecord,
+    LoggedChange,
+    ModelReplacement,
+    SettingsChange,
+    SourceWeight,
+    Undo,
+    items_of,
+    map_items,
+)
 
 __all__ = [
     "keys_of",
@@ -71,12 +84,13 @@ def _text(value: Any) -> str:
 
 
 def keys_of(change: Change) -> tuple[str, ...]:
-    """Return the keys of the items in a log record."""
-    if isinstance(change, Click):
-        return (change.query, *change.positive, *change.negative)
-    if isinstance(change, Triplet):
-        return tuple(change)
-    return (change.first, change.second) if isinstance(change, Pair) else ()
+    """Return the keys of the items in a log record, and the names of its query vectors."""
+    return items_of(_with_names(change)) if isinstance(change, FEEDBACK) else ()
+
+
+def _with_names(record: FeedbackRecord) -> FeedbackRecord:
+    """Return a feedback record with texts instead of query vectors."""
+    return map_items(record, str)
 
 
 def log_row(record: LoggedChange, active: bool, shown: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -88,13 +102,19 @@ def log_row(record: LoggedChange, active: bool, shown: dict[str, dict[str, Any]]
         return {**row, "active": True, "note": f"Undo of {range_}"}
     if isinstance(change, ModelReplacement):
         return {**row, "active": True, "note": f"Model uploaded, SHA-256 {change.sha256[:12]}…"}
-    if isinstance(change, Click):
-        item, similar, dissimilar = change
-    elif isinstance(change, Triplet):
-        item, similar, dissimilar = change.anchor, (change.positive,), (change.negative,)
+    if isinstance(change, SourceWeight):
+        effect = "undone" if change.weight == 0 else f"weighted by {change.weight:g}"
+        return {**row, "active": True, "note": f"All earlier feedback of {change.source} {effect}"}
+    if isinstance(change, SettingsChange):
+        return {**row, "active": True, "note": f"Settings changed: {', '.join(change.settings)}"}
+    named = _with_names(change)
+    if isinstance(named, Click):
+        item, similar, dissimilar, _ = named
+    elif isinstance(named, Triplet):
+        item, similar, dissimilar = named.anchor, (named.positive,), (named.negative,)
     else:
-        item, other = change.first, (change.second,)
-        similar, dissimilar = (other, ()) if change.same else ((), other)
+        item, other = named.first, (named.second,)
+        similar, dissimilar = (other, ()) if named.same else ((), other)
     return {
         **row,
         "item": shown[item],

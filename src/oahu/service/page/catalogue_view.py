@@ -1,4 +1,4 @@
-"""The catalogue view: all items, or the items with one label."""
+"""The catalogue view: all items, or the items with one label or with given words."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from oahu.service.collection import Collection
 from oahu.service.page.action_runner import ActionRunner
 from oahu.service.page.browser_data import tile
 from oahu.service.page.layout import Component
+from oahu.service.records import CatalogueItem
 
 __all__ = ["CatalogueView", "Filters", "Tiles", "natural_order"]
 
 _PAGE_SIZE: Final = 60
 _MAX_LABELS: Final = 500
 _EMPTY: Final = "There are no items yet. Add items with oahu.Client or PUT /v1/collections/{name}/items."
+_NOT_FOUND: Final = "No item has words that begin like this."
 
 
 class Tiles(Component, component="components/oahu_tiles.js"):
@@ -25,11 +27,11 @@ class Tiles(Component, component="components/oahu_tiles.js"):
 
 
 class _FiltersComponent(Component, component="components/oahu_filters.js"):
-    """The Vue component with the labels to choose from, and a search field for keys."""
+    """The Vue component with the labels to choose from, and a search field for keys and words."""
 
 
 class Filters:
-    """The labels of a collection with their counts, the chosen label, and a search field for keys."""
+    """The labels of a collection with their counts, the chosen label, and a search field for keys and words."""
 
     def __init__(
         self,
@@ -39,6 +41,7 @@ class Filters:
     ) -> None:
         self._collection, self._labels, self._total = collection, list[tuple[str, int]](), 0
         self.label: str | None = None
+        self.text: str | None = None
         self._component = _FiltersComponent()
         self._component.on("label", lambda event: choose(None if event.args is None else str(event.args)))
         self._component.on("find", lambda event: find(str(event.args)))
@@ -55,7 +58,7 @@ class Filters:
         return sorted(counts.most_common(_MAX_LABELS), key=lambda count: natural_order(count[0])), len(labels)
 
     def show(self) -> None:
-        self._component.show(labels=self._labels, total=self._total, chosen=self.label)
+        self._component.show(labels=self._labels, total=self._total, chosen=self.label, text=self.text or "")
 
 
 def natural_order(label: str) -> tuple[int, float, str]:
@@ -77,31 +80,39 @@ class CatalogueView:
     ) -> None:
         self._collection, self._n_shown = collection, _PAGE_SIZE
         self._label: str | None = None
+        self._text: str | None = None
         self._is_open = False
         self._tiles = Tiles()
         self._tiles.show(items=[], mode="catalogue")
         self._tiles.on("search", lambda event: search(str(event.args)))
         self._tiles.on("more", lambda: runner.read(self._show_more))
 
-    async def open(self, label: str | None) -> None:
-        """Show the items with a label, or all items for None.
+    async def open(self, label: str | None, text: str | None) -> None:
+        """Show the items with a label and with words that begin like the words of a text. None means any.
 
-        If the label changes, the number of shown items is reset.
+        If the label or the text changes, the number of shown items is reset.
         """
-        if label != self._label or not self._is_open:
-            self._label, self._n_shown, self._is_open = label, _PAGE_SIZE, True
+        if (label, text) != (self._label, self._text) or not self._is_open:
+            self._label, self._text, self._n_shown, self._is_open = label, text, _PAGE_SIZE, True
             await self.refresh()
 
     async def refresh(self) -> None:
         """Load the shown items again."""
         if not self._is_open:
             return
-        items = await to_thread.run_sync(self._collection.catalogue.page, 0, self._n_shown + 1, self._label)
+        items = await to_thread.run_sync(self._load)
         name = self._collection.config.name
         shown: list[dict[str, Any]] = [tile(name, item) for item in items[: self._n_shown]]
         more = "Show more" if len(items) > self._n_shown else ""
         empty = _EMPTY.format(name=name) if self._label is None else "No item has this label."
+        empty = empty if self._text is None else _NOT_FOUND
         self._tiles.show(items=shown, mode="catalogue", title="Items", more=more, empty=empty)
+
+    def _load(self) -> list[CatalogueItem]:
+        """Return the items to show, and one more if there are more."""
+        if self._text is None:
+            return self._collection.catalogue.page(0, self._n_shown + 1, self._label)
+        return self._collection.find(self._text, self._label, limit=self._n_shown + 1)
 
     async def _show_more(self) -> None:
         self._n_shown += _PAGE_SIZE

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
+from anyio import to_thread
 from fastapi import Request
 from fastapi.responses import Response
 from nicegui import ui
@@ -86,7 +87,7 @@ class CollectionPage:
             self._add_tabs()
             with ui.element("main"):
                 with ui.element("div").classes("view-search"):
-                    self._filters = Filters(collection, self.choose_label, self.search)
+                    self._filters = Filters(collection, self.choose_label, self.find)
                     with ui.element("div").classes("browsing"):
                         self._catalogue = CatalogueView(self._runner, collection, self.search)
                     with ui.element("div").classes("searching"):
@@ -117,11 +118,11 @@ class CollectionPage:
     # -- navigation --------------------------------------------------------------------------------------
 
     async def show_address(self, query: str) -> None:
-        """Show the search, the label and the view that the query string of an address contains."""
+        """Show the search, the label, the words and the view that the query string of an address contains."""
         parameters = {name: values[0] for name, values in parse_qs(query.removeprefix("?")).items()}
         view = parameters.get("view", "search")
         with self._runner.run("read"):
-            self._filters.label = parameters.get("label")
+            self._filters.label, self._filters.text = parameters.get("label"), parameters.get("find")
             self._ranking.close()
             await self._filters.refresh()
             await self._refresh_sidebar()
@@ -153,6 +154,7 @@ class CollectionPage:
             self._collection.config.name,
             like=self._ranking.query,
             label=self._filters.label,
+            find=self._filters.text,
             view=None if self._view == "search" else self._view,
             first=first,
             second=second,
@@ -163,6 +165,20 @@ class CollectionPage:
         """Search for items similar to an item."""
         with self._runner.run("read"):
             await self._ranking.open(key, self._filters.label)
+            await self._open_view("search")
+            self._update_address()
+
+    async def find(self, text: str) -> None:
+        """Search for the item with this key, or show the items with words that begin like this."""
+        with self._runner.run("read"):
+            if text and text in await to_thread.run_sync(self._collection.catalogue.items, [text]):
+                await self.search(text)
+                return
+            if text and not await to_thread.run_sync(partial(self._collection.find, text, limit=1)):
+                raise NotFoundError(f"There is no item {text!r}, and no item has words that begin like this.")
+            self._filters.text = text or None
+            self._filters.show()
+            self._ranking.close()
             await self._open_view("search")
             self._update_address()
 
@@ -210,7 +226,7 @@ class CollectionPage:
 
     async def _refresh_view(self) -> None:
         if self._view == "search" and self._ranking.query is None:
-            await self._catalogue.open(self._filters.label)
+            await self._catalogue.open(self._filters.label, self._filters.text)
         elif self._view == "compare":
             await self._comparison.refresh()
         elif self._view == "map":
@@ -247,7 +263,13 @@ class CollectionPage:
             ui.navigate.to("/login")
             return
         if self._collection not in self._visitor.service.collections:
-            self._deleted.set_text("This collection was deleted.")
+            names = {one.config.name for one in self._visitor.service.collections}
+            was_encoded_again = self._collection.config.name in names
+            self._deleted.set_text(
+                "The texts of this collection were encoded again. Reload the page."
+                if was_encoded_again
+                else "This collection was deleted."
+            )
             self._deleted.set_visibility(True)
             return
         previous, state = self._shown, self._state()

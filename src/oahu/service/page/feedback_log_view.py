@@ -13,7 +13,7 @@ from oahu.service.page.action_runner import ActionRunner
 from oahu.service.page.browser_data import keys_of, log_row, tiles
 from oahu.service.page.layout import Component
 from oahu.service.page.visitor import FEEDBACK_ROLE_REQUIRED
-from oahu.service.records import Change, ModelReplacement, Undo, constraints_of
+from oahu.service.records import FEEDBACK, Change, constraints_of
 
 __all__ = ["DirectFeedback", "FeedbackLogView", "recent_feedback"]
 
@@ -91,7 +91,7 @@ def recent_feedback(collection: Collection, key: str) -> dict[str, DirectFeedbac
 
 
 def _pairs(change: Change) -> list[Pair]:
-    if isinstance(change, Undo | ModelReplacement):
+    if not isinstance(change, FEEDBACK):
         return []
     return [
         pair

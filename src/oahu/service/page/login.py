@@ -38,7 +38,9 @@ def add_login(app: FastAPI, visitor: Visitor) -> None:
         target = form.get("next", ["/"])[0]
         session = visitor.sessions.start(form.get("key", [""])[0].strip())
         if session is None:
-            return _login_page(target, "This API key is not valid or was revoked.", 401)
+            return _login_page(
+                target, "This API key is not valid, was revoked, or is limited to some collections.", 401
+            )
         response = RedirectResponse(_local_path(target), _SEE_OTHER)
         secure = visitor.service.settings.https
         response.set_cookie(SESSION_COOKIE, session, path="/", httponly=True, samesite="strict", secure=secure)

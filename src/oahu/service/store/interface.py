@@ -7,7 +7,7 @@ contradictions, run inside the transaction. Reads run in any thread and return c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -16,14 +16,26 @@ from oahu.service.records import (
     CatalogueItem,
     Change,
     CollectionConfig,
+    Feedback,
     HistoryPoint,
     LoggedChange,
     NewItem,
+    SourceWeight,
     TrainingEntry,
     UndoEntry,
 )
 
-__all__ = ["Commit", "Store", "StoreReader", "StoredCollection", "StoredReceipt", "Transaction"]
+__all__ = [
+    "Commit",
+    "SourceCount",
+    "Store",
+    "StoreReader",
+    "StoredCollection",
+    "StoredEntry",
+    "StoredItem",
+    "StoredReceipt",
+    "Transaction",
+]
 
 T = TypeVar("T")
 
@@ -37,17 +49,63 @@ class StoredCollection(NamedTuple):
 
 
 class StoredReceipt(NamedTuple):
-    """The receipt of an earlier request with an idempotency key."""
+    """The receipt of an earlier request with an idempotency key. ``details`` is JSON data."""
 
     digest: str
     first_seq: int
     last_seq: int
+    details: dict[str, Any] | None = None
+
+
+class SourceCount(NamedTuple):
+    """The numbers of stored and refused feedback records of a source."""
+
+    source: str
+    stored: int
+    refused: int
+
+
+class StoredItem(NamedTuple):
+    """An item with everything that is stored about it.
+
+    If ``is_current`` is False, the item was replaced or deleted, and feedback refers to its features.
+    """
+
+    number: int
+    item: NewItem
+    is_current: bool
+
+
+class StoredEntry(NamedTuple):
+    """A log entry with everything that is stored about it.
+
+    Attributes
+    ----------
+    columns : dict
+        The columns of the log, with the change in JSON form: ``time``, ``change``, ``weight``, ``source``.
+    rows : dict
+        The rows of other tables that belong to the entry: the range of an undo, contradicted entries.
+    examples : bytes or None
+        The training examples.
+    model : bytes or None
+        The model file of a model replacement.
+    """
+
+    seq: int
+    columns: dict[str, Any]
+    rows: dict[str, list[list[Any]]]
+    examples: bytes | None
+    model: bytes | None
 
 
 class StoreReader(Protocol):
     """The read operations of a store."""
 
     def collections(self) -> list[StoredCollection]: ...
+
+    def config(self, collection: int) -> CollectionConfig:
+        """Return the current settings of a collection."""
+        ...
 
     def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[LoggedChange]:
         """Return log entries with a sequence number above ``after``, in the order of the sequence numbers."""
@@ -69,8 +127,36 @@ class StoreReader(Protocol):
         """Return the undone ranges (first, last) of sequence numbers."""
         ...
 
+    def source_weights(self, collection: int) -> list[tuple[int, SourceWeight]]:
+        """Return all weights of sources with their sequence numbers, including undone entries."""
+        ...
+
+    def source_seqs(self, collection: int, source: str) -> list[int]:
+        """Return the sequence numbers of all feedback of a source, in ascending order."""
+        ...
+
+    def source_counts(self, collection: int, after: str, limit: int) -> list[SourceCount]:
+        """Return at most ``limit`` sources after the source ``after``, in alphabetical order."""
+        ...
+
+    def refusals(self, collection: int) -> dict[str, int]:
+        """Return the number of refused feedback records of each source with refused records."""
+        ...
+
+    def source_of(self, collection: int, seqs: Sequence[int]) -> dict[int, str | None]:
+        """Return the sources of feedback records by sequence number."""
+        ...
+
+    def contradictions(self, collection: int) -> list[tuple[int, int]]:
+        """Return pairs of sequence numbers: a feedback record, and an earlier record that it contradicts."""
+        ...
+
     def model(self, collection: int, seq: int) -> bytes:
         """Return the model file of the model replacement at ``seq``."""
+        ...
+
+    def model_seqs(self, collection: int) -> list[int]:
+        """Return the sequence numbers of all model replacements."""
         ...
 
     def keys(self, collection: int) -> Iterator[tuple[str, int, str | None]]:
@@ -92,11 +178,56 @@ class StoreReader(Protocol):
         """Return items with an item number above ``after``, ordered by item number."""
         ...
 
+    def items_with_texts(
+        self, collection: int, after: int, limit: int, label: str | None, texts: Sequence[str]
+    ) -> list[CatalogueItem]:
+        """Return items as `items` does, but only items whose key, label or payload contain each of the texts.
+
+        The texts consist of ASCII letters and digits. Their case is ignored. Payloads are searched as JSON.
+        """
+        ...
+
+    def items_by_number(self, collection: int, numbers: Sequence[int]) -> list[CatalogueItem]:
+        """Return the items with these item numbers, ordered by item number. Missing items are left out."""
+        ...
+
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
         """Return a dictionary of the items with these keys. Missing keys are left out."""
         ...
 
+    def query_vector(self, collection: int, key: str) -> int | None:
+        """Return the item number of the query vector with this key, or None. See `QueryVector.key`."""
+        ...
+
+    def payloads(self, collection: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        """Yield the item number and the payload of every item, ordered by item number."""
+        ...
+
     def thumbnail(self, collection: int, key: str) -> bytes | None: ...
+
+    def has_building(self) -> bool:
+        """Return whether an import or a refit was interrupted. See `Transaction.create_building`."""
+        ...
+
+    def encoder(self, collection: int) -> bytes | None:
+        """Return the fitted encoder of a collection, or None."""
+        ...
+
+    def text(self, collection: int, number: int) -> str | None:
+        """Return the text that was encoded for an item, or None."""
+        ...
+
+    def texts(self, collection: int) -> list[tuple[int, str]]:
+        """Return the item numbers and texts of all items with a text, ordered by item number."""
+        ...
+
+    def stored_items(self, collection: int) -> Iterator[StoredItem]:
+        """Yield all items, including deleted items with stored features, ordered by item number."""
+        ...
+
+    def stored_log(self, collection: int) -> Iterator[StoredEntry]:
+        """Yield all log entries, in the order of the sequence numbers."""
+        ...
 
     def calibration(self, collection: int) -> Calibration | None: ...
 
@@ -122,10 +253,60 @@ class Transaction(StoreReader, Protocol):
 
     def create(self, config: CollectionConfig) -> StoredCollection: ...
 
+    def create_building(self, config: CollectionConfig, created: float) -> StoredCollection:
+        """Create a collection that is invisible until `finish_building`."""
+        ...
+
+    def replace_by_building(self, collection: int, building: int) -> None:
+        """Make a collection invisible. The collection ``building`` takes over its receipts."""
+        ...
+
+    def finish_building(self, collection: int, name: str) -> None:
+        """Make a collection visible. Its name must be free."""
+        ...
+
+    def delete_building(self) -> None:
+        """Delete all collections that are still invisible."""
+        ...
+
+    def copy_items(self, collection: int, items: Iterable[StoredItem]) -> None:
+        """Store items under their item numbers."""
+        ...
+
+    def copy_log(self, collection: int, entries: Iterable[StoredEntry]) -> None:
+        """Store log entries under their sequence numbers."""
+        ...
+
+    def store_encoder(self, collection: int, data: bytes) -> None: ...
+
     def delete(self, collection: int) -> None: ...
 
-    def append(self, collection: int, seq: int, changes: Sequence[Change]) -> None:
+    def append(self, collection: int, seq: int, changes: Sequence[Change | Feedback]) -> None:
         """Append entries to the log, starting at ``seq``."""
+        ...
+
+    def learn_again(self, collection: int, seq: int, first: int) -> None:
+        """Store an undo entry that undoes nothing, so that the learner learns the log again from ``first`` on."""
+        ...
+
+    def store_contradictions(self, collection: int, first: int, found: Iterable[tuple[int, int]]) -> None:
+        """Replace the contradictions of all feedback records from ``first`` on."""
+        ...
+
+    def count_refused(self, collection: int, sources: Iterable[str]) -> None:
+        """Add 1 to the number of refused feedback records of each given source."""
+        ...
+
+    def store_refusals(self, collection: int, counts: Mapping[str, int]) -> None:
+        """Store the number of refused feedback records of each source of a new collection."""
+        ...
+
+    def store_config(self, collection: int, config: CollectionConfig) -> None: ...
+
+    def put_vector(self, collection: int, number: int, key: str, data: bytes) -> None: ...
+
+    def store_text(self, collection: int, number: int, text: str | None) -> None:
+        """Store the text of an item or of a query vector. None deletes the stored text."""
         ...
 
     def store_examples(self, collection: int, examples: Iterable[tuple[int, bytes]]) -> None:

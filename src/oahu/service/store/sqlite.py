@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,15 +17,17 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from oahu.service.errors import ServiceError, StoreFullError, StoreUnavailableError
+from oahu.service.errors import InvalidRequestError, ServiceError, StoreFullError, StoreUnavailableError
 from oahu.service.records import (
     Calibration,
     CatalogueItem,
     Change,
     CollectionConfig,
+    Feedback,
     HistoryPoint,
     LoggedChange,
     NewItem,
+    SourceWeight,
     TrainingEntry,
     UndoEntry,
     active_undo_ranges,
@@ -32,16 +35,24 @@ from oahu.service.records import (
     change_to_json,
 )
 from oahu.service.store.group_commit import GroupCommit
-from oahu.service.store.interface import Commit, StoredCollection, StoredReceipt, StoreReader
+from oahu.service.store.interface import (
+    Commit,
+    SourceCount,
+    StoredCollection,
+    StoredEntry,
+    StoredItem,
+    StoredReceipt,
+    StoreReader,
+)
 from oahu.service.store.lock import Lock
 from oahu.service.store.snapshots import SnapshotFolder
 
-__all__ = ["DATABASE", "SQLiteStore"]
+__all__ = ["DATABASE", "LOG_TABLES", "SQLiteStore", "reading"]
 
 T = TypeVar("T")
 
 DATABASE: Final = "oahu.db"
-_FORMAT: Final = 1
+_FORMAT: Final = 3
 _PAGE_SIZE: Final = 2_000  # rows per read
 _MAX_PARAMETERS: Final = 500  # per statement
 _SCHEMA: Final = """
@@ -78,7 +89,38 @@ CREATE TABLE history (
   version INTEGER NOT NULL, constraints INTEGER NOT NULL, weights TEXT NOT NULL, error_rate REAL,
   time REAL NOT NULL, PRIMARY KEY (collection, version)) WITHOUT ROWID;
 """
-_TABLES: Final = ("vectors", "items", "log", "training_examples", "undos", "receipts", "models", "history")
+#: Changes of the tables since format 1, which oahu 0.1.0 wrote.
+_FEEDBACK_COLUMNS: Final = """
+ALTER TABLE log ADD COLUMN weight REAL NOT NULL DEFAULT 1;
+ALTER TABLE log ADD COLUMN source TEXT;
+ALTER TABLE receipts ADD COLUMN details TEXT;
+CREATE TABLE contradictions (
+  collection INTEGER NOT NULL REFERENCES collections,
+  seq INTEGER NOT NULL, other INTEGER NOT NULL, PRIMARY KEY (collection, seq, other)) WITHOUT ROWID;
+CREATE TABLE refusals (
+  collection INTEGER NOT NULL REFERENCES collections,
+  source TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (collection, source)) WITHOUT ROWID;
+CREATE INDEX log_by_source ON log (collection, source, seq) WHERE source IS NOT NULL;
+CREATE UNIQUE INDEX query_vectors ON vectors (collection, key) WHERE key < ' ';
+"""
+_ENCODER_TABLES: Final = """
+CREATE TABLE texts (
+  collection INTEGER NOT NULL REFERENCES collections,
+  number INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (collection, number));
+CREATE TABLE encoders (collection INTEGER PRIMARY KEY REFERENCES collections, data BLOB NOT NULL);
+"""
+#: The scripts that migrate a database to the next store format, by the format to migrate from.
+_MIGRATIONS: Final = {1: _FEEDBACK_COLUMNS, 2: _ENCODER_TABLES}
+#: Tables with further rows of log entries. Their first columns are the collection and the sequence number.
+LOG_TABLES: Final[tuple[str, ...]] = ("undos", "contradictions")
+#: Tables that a copy takes over from the collection that it replaces.
+_KEPT_TABLES: Final = ("receipts",)
+#: A collection under this name is incomplete: an import or a refit has not finished.
+_BUILDING: Final = "building "
+_TABLES: Final = (
+    *("vectors", "items", "log", "training_examples", "undos", "receipts", "models", "history"),
+    *("contradictions", "refusals", "texts", "encoders"),
+)
 #: SQLite errors that an invalid command causes. All other SQLite errors are failures of the database.
 _COMMAND_ERRORS: Final = (
     sqlite3.IntegrityError,
@@ -110,22 +152,26 @@ class _Reader(ABC):
         """Run a query and return all rows."""
 
     def collections(self) -> list[StoredCollection]:
-        found = self._query("SELECT id, config, created FROM collections ORDER BY id")
-        return [
-            StoredCollection(id_, CollectionConfig(**orjson.loads(config)), created)
-            for id_, config, created in found
-        ]
+        found = self._query(
+            "SELECT id, config, created FROM collections WHERE name NOT LIKE ? ORDER BY id", f"{_BUILDING}%"
+        )
+        return [StoredCollection(id_, _decode_config(config), created) for id_, config, created in found]
+
+    def config(self, collection: int) -> CollectionConfig:
+        ((config,),) = self._query("SELECT config FROM collections WHERE id = ?", collection)
+        return _decode_config(config)
 
     def log(self, collection: int, after: int = 0, limit: int | None = None) -> list[LoggedChange]:
         found = self._query(
-            "SELECT seq, time, change FROM log WHERE collection = ? AND seq > ? ORDER BY seq LIMIT ?",
+            "SELECT seq, time, weight, source, change FROM log WHERE collection = ? AND seq > ?"
+            " ORDER BY seq LIMIT ?",
             *(collection, after, -1 if limit is None else limit),
         )
         # One call for all rows is much faster than one call per row.
-        changes = orjson.loads(f"[{','.join([row[2] for row in found])}]")
+        changes = orjson.loads(f"[{','.join([row[4] for row in found])}]")
         return [
-            LoggedChange(seq, when, change_from_json(change))
-            for (seq, when, _), change in zip(found, changes, strict=True)
+            LoggedChange(seq, when, change_from_json(change), weight, source)
+            for (seq, when, weight, source, _), change in zip(found, changes, strict=True)
         ]
 
     def training_log(self, collection: int, after: int, limit: int) -> list[TrainingEntry]:
@@ -151,9 +197,55 @@ class _Reader(ABC):
     def undone(self, collection: int) -> list[tuple[int, int]]:
         return active_undo_ranges(self.undos(collection))
 
+    def source_weights(self, collection: int) -> list[tuple[int, SourceWeight]]:
+        found = self._query(
+            "SELECT seq, change FROM undos JOIN log USING (collection, seq) WHERE collection = ? AND last < first"
+            " ORDER BY seq",
+            collection,
+        )
+        changes = [(seq, change_from_json(orjson.loads(change))) for seq, change in found]
+        return [(seq, change) for seq, change in changes if isinstance(change, SourceWeight)]
+
+    def source_seqs(self, collection: int, source: str) -> list[int]:
+        return [
+            seq
+            for (seq,) in self._query(
+                "SELECT seq FROM log WHERE collection = ? AND source = ? ORDER BY seq", collection, source
+            )
+        ]
+
+    def source_counts(self, collection: int, after: str, limit: int) -> list[SourceCount]:
+        found = self._query(
+            "SELECT source, sum(stored), sum(refused) FROM ("
+            " SELECT source, count(*) AS stored, 0 AS refused FROM log"
+            " WHERE collection = ? AND source > ? GROUP BY source"
+            " UNION ALL SELECT source, 0, count FROM refusals WHERE collection = ? AND source > ?"
+            ") GROUP BY source ORDER BY source LIMIT ?",
+            *(collection, after, collection, after, limit),
+        )
+        return [SourceCount(*row) for row in found]
+
+    def refusals(self, collection: int) -> dict[str, int]:
+        return dict(self._query("SELECT source, count FROM refusals WHERE collection = ?", collection))
+
+    def source_of(self, collection: int, seqs: Sequence[int]) -> dict[int, str | None]:
+        found: dict[int, str | None] = {}
+        for chunk in _chunks(seqs, _MAX_PARAMETERS):
+            marks = ",".join("?" * len(chunk))
+            sql = f"SELECT seq, source FROM log WHERE collection = ? AND seq IN ({marks})"
+            found.update(self._query(sql, collection, *chunk))
+        return found
+
+    def contradictions(self, collection: int) -> list[tuple[int, int]]:
+        sql = "SELECT seq, other FROM contradictions WHERE collection = ? ORDER BY seq, other"
+        return [(seq, other) for seq, other in self._query(sql, collection)]
+
     def model(self, collection: int, seq: int) -> bytes:
         ((data,),) = self._query("SELECT data FROM models WHERE collection = ? AND seq = ?", collection, seq)
         return bytes(data)
+
+    def model_seqs(self, collection: int) -> list[int]:
+        return [seq for (seq,) in self._query("SELECT seq FROM models WHERE collection = ?", collection)]
 
     def keys(self, collection: int) -> Iterator[tuple[str, int, str | None]]:
         for page in self._pages("SELECT number, key, label FROM items", collection):
@@ -187,6 +279,25 @@ class _Reader(ABC):
             *(collection, after, label, label, limit),
         )
 
+    def items_with_texts(
+        self, collection: int, after: int, limit: int, label: str | None, texts: Sequence[str]
+    ) -> list[CatalogueItem]:
+        condition = " AND (key LIKE ? OR label LIKE ? OR payload LIKE ?)"
+        patterns = [f"%{text}%" for text in texts for _ in range(3)]
+        return self._items(
+            f"collection = ? AND number > ? AND (? IS NULL OR label = ?){condition * len(texts)}"
+            " ORDER BY number LIMIT ?",
+            *(collection, after, label, label, *patterns, limit),
+        )
+
+    def items_by_number(self, collection: int, numbers: Sequence[int]) -> list[CatalogueItem]:
+        found = []
+        for chunk in _chunks(sorted(numbers), _MAX_PARAMETERS):
+            marks = ",".join("?" * len(chunk))
+            where = f"collection = ? AND number IN ({marks}) ORDER BY number"
+            found += self._items(where, collection, *chunk)
+        return found
+
     def items_by_key(self, collection: int, keys: Sequence[str]) -> dict[str, CatalogueItem]:
         found = {}
         for chunk in _chunks(keys, _MAX_PARAMETERS):
@@ -202,9 +313,85 @@ class _Reader(ABC):
             for key, number, label, payload, thumbnail in self._query(sql, *values)
         ]
 
+    def query_vector(self, collection: int, key: str) -> int | None:
+        found = self._query(
+            "SELECT number FROM vectors WHERE collection = ? AND key = ? AND key < ' '", collection, key
+        )
+        return found[0][0] if found else None
+
+    def payloads(self, collection: int) -> Iterator[tuple[int, dict[str, Any] | None]]:
+        for page in self._pages("SELECT number, payload FROM items", collection):
+            for number, payload in page:
+                yield number, None if payload is None else orjson.loads(payload)
+
     def thumbnail(self, collection: int, key: str) -> bytes | None:
         found = self._query("SELECT thumbnail FROM items WHERE collection = ? AND key = ?", collection, key)
         return bytes(found[0][0]) if found and found[0][0] is not None else None
+
+    def has_building(self) -> bool:
+        return bool(self._query("SELECT 1 FROM collections WHERE name LIKE ? LIMIT 1", f"{_BUILDING}%"))
+
+    def encoder(self, collection: int) -> bytes | None:
+        found = self._query("SELECT data FROM encoders WHERE collection = ?", collection)
+        return bytes(found[0][0]) if found else None
+
+    def text(self, collection: int, number: int) -> str | None:
+        found = self._query("SELECT text FROM texts WHERE collection = ? AND number = ?", collection, number)
+        return found[0][0] if found else None
+
+    def texts(self, collection: int) -> list[tuple[int, str]]:
+        found = self._query("SELECT number, text FROM texts WHERE collection = ? ORDER BY number", collection)
+        return [(number, text) for number, text in found]
+
+    def stored_items(self, collection: int) -> Iterator[StoredItem]:
+        after = 0
+        sql = (
+            "SELECT v.number, v.key, v.data, t.text, i.number IS NOT NULL, i.label, i.payload, i.thumbnail"
+            " FROM vectors AS v"
+            " LEFT JOIN items AS i ON i.collection = v.collection AND i.number = v.number"
+            " LEFT JOIN texts AS t ON t.collection = v.collection AND t.number = v.number"
+            f" WHERE v.collection = ? AND v.number > ? ORDER BY v.number LIMIT {_PAGE_SIZE}"
+        )
+        while page := self._query(sql, collection, after):
+            for number, key, vector, text, is_current, label, payload, thumbnail in page:
+                decoded = None if payload is None else orjson.loads(payload)
+                item = NewItem(
+                    key, bytes(vector), label, decoded, None if thumbnail is None else bytes(thumbnail), text
+                )
+                yield StoredItem(number, item, bool(is_current))
+            after = page[-1][0]
+
+    def stored_log(self, collection: int) -> Iterator[StoredEntry]:
+        after, names = 0, self._log_columns()
+        sql = (
+            f"SELECT {', '.join(f'log.{name}' for name in names)}, t.examples, m.data FROM log"
+            " LEFT JOIN training_examples AS t ON t.collection = log.collection AND t.seq = log.seq"
+            " LEFT JOIN models AS m ON m.collection = log.collection AND m.seq = log.seq"
+            f" WHERE log.collection = ? AND log.seq > ? ORDER BY log.seq LIMIT {_PAGE_SIZE}"
+        )
+        while page := self._query(sql, collection, after):
+            first, last = page[0][0], page[-1][0]
+            related = {table: self._rows_by_seq(table, collection, first, last) for table in LOG_TABLES}
+            for row in page:
+                columns = dict(zip(names, row, strict=False))
+                columns["change"] = orjson.loads(columns["change"])
+                seq = columns.pop("seq")
+                rows = {table: found[seq] for table, found in related.items() if seq in found}
+                yield StoredEntry(seq, columns, rows, *row[-2:])
+            after = last
+
+    def _log_columns(self) -> list[str]:
+        """Return the columns of the log, ``seq`` first."""
+        names = [name for (name,) in self._query("SELECT name FROM pragma_table_info('log')")]
+        return ["seq", *(name for name in names if name not in ("collection", "seq"))]
+
+    def _rows_by_seq(self, table: str, collection: int, first: int, last: int) -> dict[int, list[list[Any]]]:
+        """Return the rows of a table for log entries, without the collection and the sequence number."""
+        rows: dict[int, list[list[Any]]] = {}
+        sql = f"SELECT * FROM {table} WHERE collection = ? AND seq BETWEEN ? AND ?"
+        for _, seq, *values in self._query(sql, collection, first, last):
+            rows.setdefault(seq, []).append(values)
+        return rows
 
     def calibration(self, collection: int) -> Calibration | None:
         found = self._query("SELECT calibration FROM collections WHERE id = ?", collection)
@@ -302,20 +489,105 @@ class _Writer(_Reader):
         ).fetchone()
         return StoredCollection(row[0], config, now)
 
+    def create_building(self, config: CollectionConfig, created: float) -> StoredCollection:
+        row = self.database.execute(
+            "INSERT INTO collections (name, config, created) VALUES (?, ?, ?) RETURNING id",
+            (f"{_BUILDING}{uuid.uuid4().hex}", orjson.dumps(asdict(config)).decode(), created),
+        ).fetchone()
+        return StoredCollection(row[0], config, created)
+
+    def replace_by_building(self, collection: int, building: int) -> None:
+        for table in _KEPT_TABLES:
+            self.database.execute(f"UPDATE {table} SET collection = ? WHERE collection = ?", (building, collection))
+        self.finish_building(collection, f"{_BUILDING}{uuid.uuid4().hex}")
+
+    def finish_building(self, collection: int, name: str) -> None:
+        self.database.execute("UPDATE collections SET name = ? WHERE id = ?", (name, collection))
+
+    def delete_building(self) -> None:
+        for (id_,) in self._query("SELECT id FROM collections WHERE name LIKE ?", f"{_BUILDING}%"):
+            self.delete(id_)
+
+    def copy_items(self, collection: int, items: Iterable[StoredItem]) -> None:
+        for number, item, is_current in items:
+            self.database.execute(
+                "UPDATE collections SET next_number = max(next_number, ?) WHERE id = ?", (number + 1, collection)
+            )
+            if is_current:
+                self.put_item(collection, item, number, new=True)
+            else:
+                self.put_vector(collection, number, item.key, item.vector)
+                self.store_text(collection, number, item.text)
+
+    def copy_log(self, collection: int, entries: Iterable[StoredEntry]) -> None:
+        known = self._log_columns()
+        count = "SELECT count(*) - 2 FROM pragma_table_info(?)"
+        widths = {table: self._query(count, table)[0][0] for table in LOG_TABLES}
+        for seq, columns, rows, examples, model in entries:
+            if unknown := sorted(columns.keys() - set(known)):
+                raise InvalidRequestError(f"Log entry {seq} has the unknown field {unknown[0]!r}.")
+            values = {"collection": collection, "seq": seq, **columns}
+            values["change"] = orjson.dumps(columns["change"]).decode()
+            self._insert("log", list(values.values()), f"({', '.join(values)})")
+            for table in LOG_TABLES:
+                for row in _checked_rows(rows.get(table, []), widths[table], f"Log entry {seq}, {table!r}"):
+                    self._insert(table, [collection, seq, *row])
+            if examples is not None:
+                self.store_examples(collection, [(seq, examples)])
+            if model is not None:
+                self.store_model(collection, seq, model)
+
+    def _insert(self, table: str, values: Sequence[Any], columns: str = "") -> None:
+        marks = ", ".join("?" * len(values))
+        self.database.execute(f"INSERT INTO {table} {columns} VALUES ({marks})", values)
+
+    def store_encoder(self, collection: int, data: bytes) -> None:
+        self.database.execute("INSERT OR REPLACE INTO encoders VALUES (?, ?)", (collection, data))
+
     def delete(self, collection: int) -> None:
         for table in _TABLES:
             self.database.execute(f"DELETE FROM {table} WHERE collection = ?", (collection,))
         self.database.execute("DELETE FROM collections WHERE id = ?", (collection,))
 
-    def append(self, collection: int, seq: int, changes: Sequence[Change]) -> None:
+    def append(self, collection: int, seq: int, changes: Sequence[Change | Feedback]) -> None:
         now = time.time()
-        encoded = [change_to_json(change) for change in changes]
+        given = [change if isinstance(change, Feedback) else (change, 1.0, None) for change in changes]
+        encoded = [change_to_json(change) for change, *_ in given]
         self.database.executemany(
-            "INSERT INTO log (collection, seq, time, change) VALUES (?, ?, ?, ?)",
-            [(collection, at, now, orjson.dumps(change).decode()) for at, change in enumerate(encoded, seq)],
+            "INSERT INTO log (collection, seq, time, change, weight, source) VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (collection, at, now, orjson.dumps(change).decode(), weight, source)
+                for at, (change, (_, weight, source, *_)) in enumerate(zip(encoded, given, strict=True), seq)
+            ],
         )
         undos = [(collection, at, *values) for at, (kind, *values) in enumerate(encoded, seq) if kind == "undo"]
         self.database.executemany("INSERT INTO undos VALUES (?, ?, ?, ?)", undos)
+
+    def learn_again(self, collection: int, seq: int, first: int) -> None:
+        self.database.execute("INSERT INTO undos VALUES (?, ?, ?, ?)", (collection, seq, first, first - 1))
+
+    def store_contradictions(self, collection: int, first: int, found: Iterable[tuple[int, int]]) -> None:
+        self.database.execute("DELETE FROM contradictions WHERE collection = ? AND seq >= ?", (collection, first))
+        self.database.executemany(
+            "INSERT INTO contradictions VALUES (?, ?, ?)", [(collection, seq, other) for seq, other in found]
+        )
+
+    def count_refused(self, collection: int, sources: Iterable[str]) -> None:
+        self.database.executemany(
+            "INSERT INTO refusals VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1",
+            [(collection, source) for source in sources],
+        )
+
+    def store_refusals(self, collection: int, counts: Mapping[str, int]) -> None:
+        rows = [(collection, source, count) for source, count in counts.items()]
+        self.database.executemany("INSERT INTO refusals VALUES (?, ?, ?)", rows)
+
+    def store_config(self, collection: int, config: CollectionConfig) -> None:
+        encoded = orjson.dumps(asdict(config)).decode()
+        self.database.execute("UPDATE collections SET config = ? WHERE id = ?", (encoded, collection))
+
+    def put_vector(self, collection: int, number: int, key: str, data: bytes) -> None:
+        self.database.execute("INSERT INTO vectors VALUES (?, ?, ?, ?)", (collection, number, key, data))
 
     def store_examples(self, collection: int, examples: Iterable[tuple[int, bytes]]) -> None:
         self.database.executemany(
@@ -328,13 +600,20 @@ class _Writer(_Reader):
 
     def find_receipt(self, collection: int, request: str) -> StoredReceipt | None:
         found = self._query(
-            "SELECT digest, first_seq, last_seq FROM receipts WHERE collection = ? AND request = ?",
+            "SELECT digest, first_seq, last_seq, details FROM receipts WHERE collection = ? AND request = ?",
             *(collection, request),
         )
-        return StoredReceipt(*found[0]) if found else None
+        if not found:
+            return None
+        digest, first, last, details = found[0]
+        return StoredReceipt(digest, first, last, None if details is None else orjson.loads(details))
 
     def store_receipt(self, collection: int, request: str, receipt: StoredReceipt) -> None:
-        self.database.execute("INSERT INTO receipts VALUES (?, ?, ?, ?, ?)", (collection, request, *receipt))
+        *values, details = receipt
+        encoded = None if details is None else orjson.dumps(details).decode()
+        self.database.execute(
+            "INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?)", (collection, request, *values, encoded)
+        )
 
     def vector(self, collection: int, number: int) -> bytes:
         ((data,),) = self._query("SELECT data FROM vectors WHERE collection = ? AND number = ?", collection, number)
@@ -349,9 +628,8 @@ class _Writer(_Reader):
 
     def put_item(self, collection: int, item: NewItem, number: int, new: bool) -> None:
         if new:
-            self.database.execute(
-                "INSERT INTO vectors VALUES (?, ?, ?, ?)", (collection, number, item.key, item.vector)
-            )
+            self.put_vector(collection, number, item.key, item.vector)
+        self.store_text(collection, number, item.text)
         payload = None if item.payload is None else orjson.dumps(item.payload).decode()
         self.database.execute("DELETE FROM items WHERE collection = ? AND key = ?", (collection, item.key))
         self.database.execute(
@@ -359,15 +637,22 @@ class _Writer(_Reader):
             (collection, number, item.key, item.label, payload, item.thumbnail),
         )
 
+    def store_text(self, collection: int, number: int, text: str | None) -> None:
+        """Store the text of an item, or delete the stored text if the item has no text."""
+        if text is None:
+            self.database.execute("DELETE FROM texts WHERE collection = ? AND number = ?", (collection, number))
+        else:
+            self.database.execute("INSERT OR REPLACE INTO texts VALUES (?, ?, ?)", (collection, number, text))
+
     def delete_items(self, collection: int, keys: Iterable[str]) -> None:
         self.database.executemany(
             "DELETE FROM items WHERE collection = ? AND key = ?", [(collection, key) for key in keys]
         )
 
     def delete_vectors(self, collection: int, numbers: Iterable[int]) -> None:
-        self.database.executemany(
-            "DELETE FROM vectors WHERE collection = ? AND number = ?", [(collection, number) for number in numbers]
-        )
+        rows = [(collection, number) for number in numbers]
+        for table in ("vectors", "texts"):
+            self.database.executemany(f"DELETE FROM {table} WHERE collection = ? AND number = ?", rows)
 
     def store_calibration(self, collection: int, calibration: Calibration | None) -> None:
         encoded = None if calibration is None else orjson.dumps(asdict(calibration)).decode()
@@ -474,12 +759,50 @@ class SQLiteStore(_Reader):
         return reader
 
 
-def _chunks(keys: Sequence[str], count: int) -> Iterator[Sequence[str]]:
-    return (keys[start : start + count] for start in range(0, len(keys), count))
+class _FileReader(_Reader):
+    """A reader of a database that another process may be writing. All reads see the same state."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def _query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._database.execute(sql, values).fetchall()
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[StoreReader]:
+    """Open the data of a service for reading, in one transaction. The service may be running."""
+    path = folder / DATABASE
+    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
+    try:
+        ((version,),) = database.execute("PRAGMA user_version").fetchall()
+        if version != _FORMAT:
+            raise StoreUnavailableError(
+                f"{path} has store format {version}; this version reads format {_FORMAT}. Start the service once "
+                "with this version to migrate the data."
+            )
+        database.execute("BEGIN")
+        yield _FileReader(database)
+    finally:
+        database.close()
+
+
+def _chunks(values: Sequence[T], count: int) -> Iterator[Sequence[T]]:
+    return (values[start : start + count] for start in range(0, len(values), count))
+
+
+def _checked_rows(rows: Any, width: int, where: str) -> list[list[Any]]:
+    """Return rows of an import. Raise an error if they do not have ``width`` values each."""
+    if not (isinstance(rows, list) and all(isinstance(row, list) and len(row) == width for row in rows)):
+        raise InvalidRequestError(f"{where}: each row must have {width} values. Got {rows!r} instead.")
+    return rows
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    """Create the tables of a new database. Raise an error if a newer version of oahu created the database."""
+    """Create the tables of a new database, or migrate a database of an older version.
+
+    Raise an error if a newer version of oahu created the database.
+    """
     database.execute("PRAGMA foreign_keys = ON")  # reject rows of a deleted collection
     ((version,),) = database.execute("PRAGMA user_version").fetchall()
     if version > _FORMAT:
@@ -488,4 +811,16 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
             f"{_FORMAT}). Upgrade oahu."
         )
     if version == 0:
-        database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
+        database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = 1; COMMIT;")
+        version = 1
+    while version < _FORMAT:
+        script = f"BEGIN; {_MIGRATIONS[version]} PRAGMA user_version = {version + 1}; COMMIT;"
+        database.executescript(script)
+        version += 1
+
+
+def _decode_config(encoded: str) -> CollectionConfig:
+    config = orjson.loads(encoded)
+    if config["contradictions"] == "reject":  # the name of "refuse" in oahu 0.1.0
+        config["contradictions"] = "refuse"
+    return CollectionConfig(**config)

@@ -108,7 +108,7 @@ def test_invalid_names_are_rejected(server: Any) -> None:
         ({"dimension": 4.0}, "dimension"),
         ({"dimension": True}, "dimension"),
         ({"closure": -1}, "closure"),
-        ({"contradictions": "ignore"}, "contradictions"),
+        ({"contradictions": "reject"}, "contradictions"),
         ({"vote": "unknown"}, "vote"),
         ({"more": 1}, "more"),
     ],

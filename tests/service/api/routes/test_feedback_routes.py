@@ -11,6 +11,8 @@ TRIPLET = {"anchor": "i0", "positive": "i1", "negative": "i2"}
 ALIKE = {"first": "i3", "second": "i4", "same": True}
 UNLIKE = {"first": "i3", "second": "i5", "same": False}
 CLICK = {"query": "i6", "positive": ["i7", "i8"], "negative": ["i9"]}
+DEFAULTS = {"weight": 1.0, "source": None}
+NOTHING_REFUSED: dict[str, Any] = {"refused": [], "unknown_impressions": []}
 
 
 def log_records(server: Any, path: str) -> list[dict[str, Any]]:
@@ -31,11 +33,11 @@ def search(server: Any, path: str, **body: Any) -> Any:
 def test_clicks_triplets_and_pairs_are_logged(server: Any) -> None:
     path = server.new_collection()
     received = server.add_feedback(path, TRIPLET, ALIKE, UNLIKE, CLICK)
-    assert received == {"accepted": 4, "first_seq": 1, "last_seq": 4, "replayed": False}
+    assert received == {"accepted": 4, "first_seq": 1, "last_seq": 4, "replayed": False, **NOTHING_REFUSED}
     kinds = ["triplet", "pair", "pair", "click"]
-    feedback = [TRIPLET, ALIKE, UNLIKE, CLICK]
+    feedback = [TRIPLET, ALIKE, UNLIKE, CLICK | {"shown": []}]
     assert log_records(server, path) == [
-        {"seq": seq, "kind": kind, "active": True, **one}
+        {"seq": seq, "kind": kind, "active": True, **DEFAULTS, **one}
         for seq, (kind, one) in enumerate(zip(kinds, feedback, strict=True), 1)
     ]
 
@@ -135,7 +137,7 @@ def test_invalid_idempotency_keys_are_rejected(server: Any, key: Any) -> None:
 
 
 def test_a_contradiction_response_contains_the_proof(server: Any) -> None:
-    path = server.new_collection()
+    path = server.new_collection(contradictions="refuse")
     server.add_feedback(
         path, {"first": "i0", "second": "i1", "same": True}, {"first": "i1", "second": "i2", "same": True}
     )
@@ -147,22 +149,75 @@ def test_a_contradiction_response_contains_the_proof(server: Any) -> None:
 
 
 def test_a_proof_can_refer_to_the_same_request(server: Any) -> None:
-    path = server.new_collection()
-    rejected = server.add_feedback(path, ALIKE, ALIKE | {"same": False}, status=409)
-    assert rejected["record"] == 1
-    assert [link["record"] for link in rejected["proof"]] == [0]
+    path = server.new_collection(contradictions="refuse")
+    received = server.add_feedback(path, ALIKE, ALIKE | {"same": False})
+    (refused,) = received["refused"]
+    assert refused["record"] == 1
+    assert [link["record"] for link in refused["proof"]] == [0]
 
 
-def test_a_request_with_a_contradiction_changes_nothing(server: Any) -> None:
-    path = server.new_collection()
+def test_refused_records_are_listed_and_the_others_are_stored(server: Any) -> None:
+    path = server.new_collection(contradictions="refuse")
     server.add_feedback(path, ALIKE)
-    server.add_feedback(path, TRIPLET, CLICK, ALIKE | {"same": False}, status=409)
+    received = server.add_feedback(path, TRIPLET, ALIKE | {"same": False}, CLICK, UNLIKE, UNLIKE | {"same": True})
+    assert (received["accepted"], received["first_seq"], received["last_seq"]) == (3, 2, 4)
+    assert [one["record"] for one in received["refused"]] == [1, 4]
+    assert received["refused"][0]["pair"] == ALIKE | {"same": False}
+    assert received["refused"][0]["proof"] == [{"seq": 1, **ALIKE}]
+    assert "'i3' and 'i4' are dissimilar" in received["refused"][0]["reason"]
+    assert received["refused"][1]["proof"] == [{"record": 3, **UNLIKE}]
+    assert [one["kind"] for one in log_records(server, path)] == ["pair", "triplet", "click", "pair"]
+
+
+def test_a_retry_lists_the_same_refused_records(server: Any) -> None:
+    path = server.new_collection(contradictions="refuse")
+    server.add_feedback(path, ALIKE)
+    once = {"headers": {"Idempotency-Key": "some"}}
+    first = server.add_feedback(path, TRIPLET, ALIKE | {"same": False}, **once)
+    server.request("DELETE", f"{path}/feedback/1")  # now the refused record would be accepted
+    assert first["refused"]
+    assert server.add_feedback(path, TRIPLET, ALIKE | {"same": False}, **once) == first | {"replayed": True}
+
+
+def test_a_model_without_refused_records_equals_a_model_of_the_accepted_records(server: Any) -> None:
+    mixed, clean = server.new_collection(contradictions="refuse"), server.new_collection(contradictions="refuse")
+    server.add_feedback(mixed, ALIKE, TRIPLET, ALIKE | {"same": False}, CLICK)
+    server.add_feedback(clean, ALIKE, TRIPLET, CLICK)
+    assert model(server, mixed) == model(server, clean)
+
+
+def test_an_all_or_nothing_request_with_a_contradiction_changes_nothing(server: Any) -> None:
+    path = server.new_collection(contradictions="refuse")
+    server.add_feedback(path, ALIKE)
+    feedback = [TRIPLET, CLICK, ALIKE | {"same": False}]
+    body = {"feedback": feedback, "all_or_nothing": True}
+    rejected = server.request("POST", f"{path}/feedback", 409, json=body)
+    assert (rejected["setting"], rejected["policy"], rejected["record"]) == ("contradictions", "refuse", 2)
+    assert "'contradictions'" in rejected["detail"]
     assert len(log_records(server, path)) == 1
     assert server.request("GET", path)["last_seq"] == 1
 
 
-def test_the_idempotency_key_of_a_rejected_request_can_be_used_again(server: Any) -> None:
+def test_ignored_feedback_has_no_effect_until_the_earlier_feedback_is_undone(server: Any) -> None:
+    path, clean = server.new_collection(contradictions="ignore"), server.new_collection(contradictions="ignore")
+    server.add_feedback(path, ALIKE, TRIPLET, ALIKE | {"same": False})
+    server.add_feedback(clean, ALIKE, TRIPLET)
+    assert [one["active"] for one in log_records(server, path)] == [True, True, False]
+    learned = model(server, path)
+    assert learned == model(server, clean)
+    server.request("DELETE", f"{path}/feedback/1")
+    assert [one["active"] for one in log_records(server, path)][:3] == [False, True, True]
+    assert model(server, path) != learned
+
+
+def test_the_default_is_to_keep_the_newest_feedback(server: Any) -> None:
     path = server.new_collection()
+    assert server.request("GET", path)["contradictions"] == "newest"
+    assert server.add_feedback(path, ALIKE, ALIKE | {"same": False})["accepted"] == 2
+
+
+def test_the_idempotency_key_of_a_rejected_request_can_be_used_again(server: Any) -> None:
+    path = server.new_collection(contradictions="refuse")
     seq = server.add_feedback(path, ALIKE)["last_seq"]
     opposite = ALIKE | {"same": False}
     server.add_feedback(path, opposite, headers={"Idempotency-Key": "later"}, status=409)

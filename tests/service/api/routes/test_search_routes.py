@@ -112,6 +112,96 @@ def test_without_use_feedback_the_metric_alone_ranks(server: Any, tmp_path: Path
     assert {one["key"]: one["feedback"] for one in found}[last] == "similar"
 
 
+# -- filters -------------------------------------------------------------------------------------------------
+
+
+def test_a_search_can_be_limited_by_payload_fields(server: Any) -> None:
+    path = server.new_collection()
+    between = {"and": [{"field": "at", "gte": 3, "lt": 7}, {"not": {"field": "at", "in": [4, 5]}}]}
+    assert sorted(keys(post(server, path, "search", key="i0", k=12, filter=between))) == ["i3", "i6"]
+    assert keys(post(server, path, "search", key="i0", filter={"field": "other", "exists": True})) == []
+    assert len(keys(post(server, path, "search", key="i0", k=12, filter=None))) == 11
+
+
+FILTER_ERRORS: list[tuple[Any, str]] = [
+    ({"field": "at", "eq": 1}, "body/filter: unknown test 'eq'; the tests are equals, in, gt"),
+    ({"field": "at"}, "body/filter: expected at least one test of the field"),
+    ({"field": "at", "equals": None}, "body/filter/equals: expected a text, a number, true or false"),
+    ({"field": "at", "exists": None}, "body/filter/exists: expected true or false"),
+    ({"field": "at", "exists": False, "gt": 1}, "body/filter: 'exists': false cannot be combined"),
+    ({"field": "a..b", "equals": 1}, "body/filter/field: expected names separated by single dots"),
+    ({"and": []}, "body/filter/and: "),
+    (
+        {"and": [{"field": "at", "gt": 1}, {"or": [{"field": "at", "lt": True}]}]},
+        "body/filter/and/1/or/0/lt: expected",
+    ),
+    ({"not": {"and": [{"field": "b", "in": [1, [2]]}]}}, "body/filter/not/and/0/in/1: expected a text, a number"),
+    ({"at": 1}, "body/filter: expected an object with the field 'field' or 'and' or 'or' or 'not'"),
+    ({"or": [{"field": "at", "gt": 1}] * 101}, "body/filter: a filter can have at most 100 conditions"),
+]
+
+
+@pytest.mark.parametrize(("condition", "message"), FILTER_ERRORS)
+def test_the_error_of_an_invalid_filter_contains_its_path(server: Any, condition: Any, message: str) -> None:
+    path = server.new_collection(n=2)
+    assert post(server, path, "search", 422, key="i0", filter=condition)["detail"].startswith(message)
+    rejected = post(server, path, "search/batch", 422, searches=[{"key": "i0"}, {"key": "i0", "filter": condition}])
+    assert rejected["detail"].startswith(message.replace("body/filter", "body/searches/1/filter"))
+
+
+def test_a_deeply_nested_filter_is_rejected(server: Any) -> None:
+    condition: dict[str, Any] = {"field": "at", "exists": True}
+    for _ in range(300):
+        condition = {"not": condition}
+    rejected = post(server, server.new_collection(n=1), "search", 422, key="i0", filter=condition)
+    assert "16 levels of and, or, not" in rejected["detail"]
+
+
+# -- batches of searches -------------------------------------------------------------------------------------
+
+
+def test_a_batch_gets_the_same_results_as_single_searches(server: Any) -> None:
+    path = server.new_collection(n=40)
+    server.add_feedback(path, {"query": "i0", "positive": ["i7", "i9"], "negative": ["i3"]})
+    post(server, path, "search", key="i0")
+    searches: list[dict[str, Any]] = [
+        {"key": "i0", "k": 5},
+        {"vector": [0.3, -0.2, 0.9, 0.1], "k": 40, "payload": True},
+        {"key": "i1", "k": 3, "label": "odd", "filter": {"field": "at", "gt": 10}},
+        {"key": "i0", "k": 5, "use_feedback": False},
+        {"vector": rows()[2].tolist(), "filter": {"field": "at", "equals": 1}},
+        {"vector": rows()[2].tolist(), "filter": {"field": "at", "equals": True}},
+    ]
+    results = post(server, path, "search/batch", searches=searches)["results"]
+    assert len(results) == len(searches)
+    for search, result in zip(searches, results, strict=True):
+        single = post(server, path, "search", **search)
+        assert single["metric_version"] == result["metric_version"] == 1
+        assert single["matches"] == result["matches"]
+
+
+def test_a_batch_with_an_invalid_search_is_rejected_with_its_index(server: Any) -> None:
+    path = server.new_collection()
+    good = {"key": "i0"}
+    missing = post(server, path, "search/batch", 404, searches=[good, {"key": "missing"}])
+    assert (missing["key"], missing["at"]) == ("missing", 1)
+    assert missing["detail"].startswith("searches/1: There is no item 'missing' in ")
+    assert "at" not in post(server, path, "search", 404, key="missing")
+    short = post(server, path, "search/batch", 422, searches=[good, {"vector": [1]}])
+    assert short["detail"] == "searches/1/vector must have 4 numbers. Got 1 instead."
+    large = post(server, path, "search/batch", 422, searches=[good, {"key": "i0", "k": 1_001}])
+    assert large["detail"] == "searches/1/k must be at most 1000 (OAHU_MAX_K). Got 1001 instead."
+    assert "body/searches" in post(server, path, "search/batch", 422, searches=[])["detail"]
+
+
+def test_the_size_of_a_batch_is_limited(server: Any) -> None:
+    path = server.new_collection(n=2)
+    many = post(server, path, "search/batch", 422, searches=[{"key": "i0"}] * 1_001)
+    assert "up to 1000 searches (OAHU_MAX_QUERIES). Got 1001 instead." in many["detail"]
+    wide = post(server, path, "search/batch", 422, searches=[{"key": "i0", "k": 1_000}] * 101)
+    assert "The sum of their k is 101000." in wide["detail"]
+
+
 # -- compare, calibrate --------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,8 @@ from fastapi import APIRouter
 
 from oahu.service.api.routes import (
     collection_routes,
+    documentation_routes,
+    encoder_routes,
     event_routes,
     feedback_routes,
     health_routes,
@@ -19,9 +21,11 @@ __all__ = ["ROUTERS"]
 ROUTERS: tuple[APIRouter, ...] = (
     collection_routes.router,
     item_routes.router,
+    encoder_routes.router,
     feedback_routes.router,
     search_routes.router,
     metric_routes.router,
     event_routes.router,
     health_routes.router,
+    documentation_routes.router,
 )

@@ -7,7 +7,7 @@ from typing import Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
-from oahu.service.api.access import RequireRead, get_service
+from oahu.service.api.access import RequireRead, get_access, get_service
 from oahu.service.api.monitoring import PrometheusMetrics
 from oahu.service.api.problems import RESPONSES
 from oahu.service.errors import ServiceError
@@ -56,5 +56,6 @@ async def readiness(request: Request) -> Readiness:
 )
 def prometheus_metrics(request: Request, access: RequireRead) -> Response:
     """Return metrics in the text format of Prometheus."""
+    get_access(request).check_all_collections(request)
     metrics: PrometheusMetrics = request.app.state.metrics
     return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")

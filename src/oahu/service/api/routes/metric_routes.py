@@ -40,9 +40,12 @@ def get_history(name: CollectionName, collection: CollectionForReading) -> Histo
     },
 )
 def download_model(name: CollectionName, collection: CollectionForReading) -> Response:
-    """Return the learner as a model file, which oahu.load can read."""
+    """Return the learner as a model file, which oahu.load can read.
+
+    The learner has learned all feedback, undos and restores that were accepted before the request.
+    """
     headers = {"Content-Disposition": f'attachment; filename="{name}.oahu"'}
-    return Response(collection.learner.model_file(), media_type="application/octet-stream", headers=headers)
+    return Response(collection.model_file(), media_type="application/octet-stream", headers=headers)
 
 
 @router.put(

@@ -8,35 +8,67 @@ from pydantic import BaseModel, Field, JsonValue, StringConstraints
 
 from oahu.service.api.schemas.common_schemas import CandidateAge, CollectionName, RequestModel
 
-__all__ = ["CollectionList", "CollectionState", "CreateCollection"]
+__all__ = ["CollectionList", "CollectionState", "CreateCollection", "UpdateCollection"]
 
-
-class CreateCollection(RequestModel):
-    """A new collection."""
-
-    name: CollectionName = Field(examples=["teas"])
-    dimension: int = Field(ge=1, le=1_000_000, description="Number of features of an item.", examples=[64])
-    learner: Annotated[str, StringConstraints(max_length=64)] = Field(
-        "AnchoredOAHU", description="Name of the learner, one of oahu.LEARNERS."
-    )
-    parameters: dict[str, JsonValue] = Field({}, description="Parameters of the learner.")
-    closure: int = Field(
-        0,
+Closure = Annotated[
+    int,
+    Field(
         ge=0,
         le=100,
         description=(
             "Maximum number of implied constraints to learn with each given constraint. Wrong feedback has more "
             "influence if this number is larger."
         ),
+    ),
+]
+Contradictions = Annotated[
+    Literal["newest", "refuse", "ignore"],
+    Field(
+        description=(
+            "Rule for feedback that contradicts earlier feedback. newest: it replaces the earlier feedback. "
+            "refuse: it is not stored, and the response lists it. ignore: it is stored, but has no effect as long "
+            "as the earlier feedback is not undone."
+        )
+    ),
+]
+Vote = Annotated[
+    Literal["experts", "joint"],
+    Field(
+        description="Ranking rule: by the votes of the metric's spaces (experts), or by the joint vectors (joint)."
+    ),
+]
+
+
+class CreateCollection(RequestModel):
+    """A new collection."""
+
+    name: CollectionName = Field(examples=["teas"])
+    dimension: int = Field(ge=1, le=1_000_000, description="Number of features of an item.", examples=[3])
+    learner: Annotated[str, StringConstraints(max_length=64)] = Field(
+        "AnchoredOAHU", description="Name of the learner, one of oahu.LEARNERS."
     )
-    contradictions: Literal["reject", "newest"] = Field(
-        "reject",
-        description="Rule for contradictory feedback: reject it, or let it replace the earlier feedback (newest).",
+    parameters: dict[str, JsonValue] = Field({}, description="Parameters of the learner.")
+    closure: Closure = 0
+    contradictions: Contradictions = "newest"
+    vote: Vote = "experts"
+    encoder: Literal["lsa"] | None = Field(
+        None,
+        description=(
+            "Encoder of texts. lsa: TF-IDF and a truncated SVD, fitted on the texts of the collection. Null: the "
+            "encoder function of the service, if it has one."
+        ),
     )
-    vote: Literal["experts", "joint"] = Field(
-        "experts",
-        description="Ranking rule: by the votes of the metric's spaces (experts), or by the joint vectors (joint).",
+
+
+class UpdateCollection(RequestModel):
+    """New settings of a collection. Settings that are left out stay the same."""
+
+    parameters: dict[str, JsonValue] = Field(
+        {}, description="Parameters of the learner to change. Null sets a parameter to its default."
     )
+    closure: Closure = Field(0, examples=[2])
+    contradictions: Contradictions = "newest"
+    vote: Vote = "experts"
 
 
 class CollectionState(BaseModel):
@@ -49,8 +81,10 @@ class CollectionState(BaseModel):
     closure: int
     contradictions: str
     vote: str
+    encoder: str | None = Field(description="Encoder of texts and images, or null if only vectors can be sent.")
     created: float = Field(description="Creation time, in seconds since 1970.")
     items: int = Field(description="Number of items.")
+    feedback: int = Field(description="Number of feedback records that are not undone.")
     last_seq: int = Field(description="Sequence number of the newest log entry.")
     metric_version: int = Field(
         description="Version of the metric: the sequence number of the last learned log entry."

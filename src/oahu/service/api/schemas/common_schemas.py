@@ -21,11 +21,17 @@ from pydantic import (
 __all__ = [
     "STOP_AT_FIRST_ERROR",
     "Base64",
+    "BodyText",
     "CandidateAge",
     "CollectionName",
+    "Image",
+    "ItemByImage",
+    "ItemByText",
+    "ItemByVector",
     "ItemKey",
     "Label",
     "RequestModel",
+    "Source",
     "Vector",
     "selected_by_field",
 ]
@@ -58,6 +64,11 @@ ItemKey = Annotated[
     StringConstraints(min_length=1, max_length=512, pattern=_NO_CONTROL_CHARACTERS),
     AfterValidator(_without_dot_segments),
 ]
+Source = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=128, pattern=_NO_CONTROL_CHARACTERS),
+    AfterValidator(_without_dot_segments),
+]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_NO_CONTROL_CHARACTERS)]
 Base64 = Annotated[str, StringConstraints(min_length=4, pattern=r"^[A-Za-z0-9+/]+={0,2}$")]
 Vector = Annotated[
@@ -65,6 +76,12 @@ Vector = Annotated[
     Discriminator(lambda given: "<base64>" if isinstance(given, str) else "<numbers>"),
     Field(description="Features of an item: numbers, or little-endian float32 values in base64."),
 ]
+BodyText = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=100_000),
+    Field(description="A text that the encoder converts to a vector."),
+]
+Image = Annotated[Base64, Field(description="An image file (PNG, JPEG, WebP or GIF) in base64, for the encoder.")]
 
 
 class RequestModel(BaseModel):
@@ -88,6 +105,24 @@ class CandidateAge(BaseModel):
     metric_version: int = Field(description="Version of the metric that encoded the index.")
     constraints_behind: int = Field(description="Number of constraints learned since the index was encoded.")
     age_seconds: float = Field(description="Seconds since the index was encoded.")
+
+
+class ItemByVector(RequestModel):
+    """An item given by its features. The item need not be in the collection."""
+
+    vector: Vector
+
+
+class ItemByText(RequestModel):
+    """An item given by a text, which the encoder converts to a vector."""
+
+    text: BodyText
+
+
+class ItemByImage(RequestModel):
+    """An item given by an image, which the encoder converts to a vector."""
+
+    image: Image
 
 
 def selected_by_field(**fields: str) -> Discriminator:

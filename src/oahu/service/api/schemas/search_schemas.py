@@ -8,30 +8,41 @@ from pydantic import BaseModel, Field, JsonValue, Tag, model_validator
 
 from oahu.service.api.schemas.common_schemas import (
     STOP_AT_FIRST_ERROR,
+    BodyText,
     CandidateAge,
+    Image,
+    ItemByImage,
+    ItemByText,
+    ItemByVector,
     ItemKey,
     Label,
     RequestModel,
     Vector,
     selected_by_field,
 )
-from oahu.service.api.schemas.feedback_schemas import PairFeedback
+from oahu.service.api.schemas.feedback_schemas import LabelledPair
+from oahu.service.api.schemas.filter_schemas import PayloadFilter
 
 __all__ = [
     "CalibrateRequest",
     "CalibrateResponse",
+    "ClassifyByImage",
     "ClassifyByKey",
+    "ClassifyByText",
     "ClassifyByVector",
     "ClassifyRequest",
     "ClassifyResponse",
     "CompareRequest",
     "CompareResponse",
     "ItemByKey",
-    "ItemByVector",
     "ItemReference",
     "LabelVote",
     "MetricResponse",
+    "SearchBatch",
+    "SearchBatchResponse",
+    "SearchByImage",
     "SearchByKey",
+    "SearchByText",
     "SearchByVector",
     "SearchMatch",
     "SearchRequest",
@@ -52,18 +63,15 @@ class MetricResponse(BaseModel):
 class ItemByKey(RequestModel):
     """An item of the collection."""
 
-    key: ItemKey
-
-
-class ItemByVector(RequestModel):
-    """An item given by its features. The item need not be in the collection."""
-
-    vector: Vector
+    key: ItemKey = Field(examples=["sencha"])
 
 
 ItemReference = Annotated[
-    Annotated[ItemByKey, Tag("<key>")] | Annotated[ItemByVector, Tag("<vector>")],
-    selected_by_field(key="key", vector="vector"),
+    Annotated[ItemByKey, Tag("<key>")]
+    | Annotated[ItemByVector, Tag("<vector>")]
+    | Annotated[ItemByText, Tag("<text>")]
+    | Annotated[ItemByImage, Tag("<image>")],
+    selected_by_field(key="key", vector="vector", text="text", image="image"),
 ]
 
 
@@ -73,6 +81,7 @@ ItemReference = Annotated[
 class _SearchOptions(RequestModel):
     k: int = Field(10, ge=1, le=1_000_000, description="Number of results.")
     label: Label | None = Field(None, description="Only return items with this label.")
+    filter: PayloadFilter | None = None
     payload: bool = Field(False, description="Whether to return payloads.")
     use_feedback: bool = Field(
         True,
@@ -83,7 +92,7 @@ class _SearchOptions(RequestModel):
 class SearchByKey(_SearchOptions):
     """Search for the items that are most similar to an item of the collection. The item itself is not returned."""
 
-    key: ItemKey
+    key: ItemKey = Field(examples=["sencha"])
 
 
 class SearchByVector(_SearchOptions):
@@ -92,9 +101,24 @@ class SearchByVector(_SearchOptions):
     vector: Vector
 
 
+class SearchByText(_SearchOptions):
+    """Search for the items that are most similar to a text, which the encoder converts to a vector."""
+
+    text: BodyText
+
+
+class SearchByImage(_SearchOptions):
+    """Search for the items that are most similar to an image, which the encoder converts to a vector."""
+
+    image: Image
+
+
 SearchRequest = Annotated[
-    Annotated[SearchByKey, Tag("<key>")] | Annotated[SearchByVector, Tag("<vector>")],
-    selected_by_field(key="key", vector="vector"),
+    Annotated[SearchByKey, Tag("<key>")]
+    | Annotated[SearchByVector, Tag("<vector>")]
+    | Annotated[SearchByText, Tag("<text>")]
+    | Annotated[SearchByImage, Tag("<image>")],
+    selected_by_field(key="key", vector="vector", text="text", image="image"),
 ]
 
 
@@ -115,6 +139,21 @@ class SearchResponse(MetricResponse):
     """Search results, best first."""
 
     matches: list[SearchMatch]
+    impression: str = Field(
+        description="Id of this response. A click can refer to it, instead of listing ``shown``."
+    )
+
+
+class SearchBatch(RequestModel):
+    """Searches to run in one request. Keys, vectors, texts and images can be mixed."""
+
+    searches: Annotated[list[SearchRequest], STOP_AT_FIRST_ERROR] = Field(min_length=1)
+
+
+class SearchBatchResponse(BaseModel):
+    """One response for each search, in the order of the searches."""
+
+    results: list[SearchResponse]
 
 
 # -- compare -------------------------------------------------------------------------------------------------
@@ -145,9 +184,20 @@ class CompareResponse(MetricResponse):
 class CalibrateRequest(RequestModel):
     """Labelled pairs. The thresholds are chosen from these pairs now and whenever the metric changes."""
 
-    pairs: Annotated[list[PairFeedback], STOP_AT_FIRST_ERROR] = Field(min_length=2, max_length=2_000)
+    pairs: Annotated[list[LabelledPair], STOP_AT_FIRST_ERROR] = Field(
+        min_length=2,
+        max_length=2_000,
+        examples=[
+            [
+                {"first": "sencha", "second": "gyokuro", "same": True},
+                {"first": "sencha", "second": "assam", "same": False},
+            ]
+        ],
+    )
     target: Literal["accuracy", "f1", "eer"] | None = Field(
-        None, description="Criterion for one threshold: highest accuracy, highest F1, or equal error rates (eer)."
+        None,
+        examples=["f1"],
+        description="Criterion for one threshold: highest accuracy, highest F1, or equal error rates (eer).",
     )
     target_far: float | None = Field(None, ge=0, le=1, description="Maximum false accept rate.")
     target_frr: float | None = Field(
@@ -192,7 +242,7 @@ class _ClassifyOptions(RequestModel):
 class ClassifyByKey(_ClassifyOptions):
     """Predict the label of an item of the collection from the other items."""
 
-    key: ItemKey
+    key: ItemKey = Field(examples=["sencha"])
 
 
 class ClassifyByVector(_ClassifyOptions):
@@ -201,9 +251,24 @@ class ClassifyByVector(_ClassifyOptions):
     vector: Vector
 
 
+class ClassifyByText(_ClassifyOptions):
+    """Predict the label of a text, which the encoder converts to a vector."""
+
+    text: BodyText
+
+
+class ClassifyByImage(_ClassifyOptions):
+    """Predict the label of an image, which the encoder converts to a vector."""
+
+    image: Image
+
+
 ClassifyRequest = Annotated[
-    Annotated[ClassifyByKey, Tag("<key>")] | Annotated[ClassifyByVector, Tag("<vector>")],
-    selected_by_field(key="key", vector="vector"),
+    Annotated[ClassifyByKey, Tag("<key>")]
+    | Annotated[ClassifyByVector, Tag("<vector>")]
+    | Annotated[ClassifyByText, Tag("<text>")]
+    | Annotated[ClassifyByImage, Tag("<image>")],
+    selected_by_field(key="key", vector="vector", text="text", image="image"),
 ]
 
 

@@ -1,4 +1,4 @@
-// Filter by label: buttons for a few labels, a list for many.
+// Find items by key or by words, and filter by label: buttons for a few labels, a list for many.
 const MAX_BUTTONS = 14;
 
 export default {
@@ -16,7 +16,7 @@ export default {
   template: `
     <div class="filters">
       <form class="find" role="search" @submit.prevent="find">
-        <input v-model="typed" type="search" placeholder="Find by key" aria-label="Find an item by its key"
+        <input v-model="typed" type="search" placeholder="Find by key or words" aria-label="Find items by key or words"
                autocomplete="off" spellcheck="false">
       </form>
       <div v-if="content.labels.length && areFew" class="chips" role="group" aria-label="Filter by label">
@@ -35,7 +35,15 @@ export default {
     </div>`,
   methods: {
     find() {
-      if (this.typed) this.$emit("find", this.typed);
+      if (this.typed || this.content.text) this.$emit("find", this.typed);
+    },
+  },
+  watch: {
+    "content.text": {
+      immediate: true,
+      handler(text) {
+        this.typed = text || "";
+      },
     },
   },
 };
