@@ -196,7 +196,8 @@ class LearnerHarness:
         self.loop.notify(len(self.log))
         published = self.loop.wait_for(len(self.log), TIMEOUT)
         assert published.version == len(self.log)
-        return published
+        with self.loop._training:  # held until the callback for this metric has returned
+            return published
 
     def model(self) -> bytes:
         """Learn the whole log and return the model file."""

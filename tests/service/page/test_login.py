@@ -46,7 +46,7 @@ def test_an_invalid_key_shows_a_message(open_window: Any, protected_server: Any)
     window = open_window(protected_server.address)
     window.go("/")
     window.log_in("oahu_00000000_wrong")
-    expect(window.page.locator(".banner")).to_contain_text("not valid or was revoked")
+    expect(window.page.locator(".banner")).to_contain_text("not valid, was revoked")
 
 
 def test_the_cookie_is_http_only_and_does_not_contain_the_key(protected_server: Any) -> None:

@@ -35,7 +35,7 @@ MALICIOUS = [
 def malicious(address: str) -> Iterator[Client]:
     """A collection with malicious keys, labels and payloads that no test changes."""
     with Client(address, "malicious") as client:
-        client.create(4)
+        client.create(4, contradictions="refuse")
         rows = np.random.default_rng(0).normal(size=(len(MALICIOUS), 4))
         picture = encode_png(np.zeros((64, 64)))
         client.put(MALICIOUS, rows, MALICIOUS, [{key: [key]} for key in MALICIOUS], [picture] * len(MALICIOUS))
