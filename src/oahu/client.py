@@ -118,8 +118,8 @@ class Client:
         learner : str
             Name of the learner, one of `oahu.LEARNERS`.
         **options
-            Further fields of the HTTP request: ``parameters`` (of the learner), ``closure``, ``contradictions`` and
-            ``vote``.
+            Further fields of the HTTP request: ``parameters`` (of the learner), ``closure``, ``contradictions``,
+            ``vote``, ``interleave`` and ``held_out``.
         """
         body = {"name": self._name, "dimension": dimension, "learner": learner, **options}
         self._request("POST", "/collections", body)
@@ -136,8 +136,8 @@ class Client:
         Parameters
         ----------
         **settings
-            New values of ``contradictions``, ``closure``, ``vote`` and ``parameters`` (of the learner). Parameters
-            that are left out stay the same. The service learns the log again if necessary, and meanwhile uses the
+            New values of ``contradictions``, ``closure``, ``vote``, ``interleave``, ``held_out`` and ``parameters`` (of
+            the learner). Parameters that are left out stay the same. The service learns the log again if necessary, and meanwhile uses the
             old metric.
         """
         found: dict[str, Any] = self._request("PATCH", self._path(), settings, repeatable=True)
@@ -317,6 +317,7 @@ class Client:
         *,
         payload: bool = False,
         use_feedback: bool = True,
+        interleave: float | None = None,
     ) -> dict[str, Any]:
         """Return the items that are most similar to a query. The response lists them as ``matches``, best first.
 
@@ -333,8 +334,13 @@ class Client:
         use_feedback : bool
             Whether to apply stored feedback on the query. If true, items that feedback marks as similar are ranked
             first, and items that feedback marks as dissimilar are ranked last.
+        interleave : float, optional
+            Probability that the results interleave the learned and the unlearned ranking. By default, the setting of
+            the collection.
         """
         body = {**_item_reference(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
+        if interleave is not None:
+            body["interleave"] = interleave
         found: dict[str, Any] = self._request("POST", self._path("/search"), body, repeatable=True)
         return found
 
@@ -378,6 +384,21 @@ class Client:
         ``spaces`` in the response lists the names of the spaces. ``points`` lists their weights at several times.
         """
         found: dict[str, Any] = self._request("GET", self._path("/history"))
+        return found
+
+    def report(self, last: int | None = None) -> dict[str, Any]:
+        """Return whether learning improves search, according to the clicks of the users.
+
+        ``all`` in the response contains the ``comparison`` of both rankings, or the number of ``missing`` queries.
+        ``guard`` shows whether searches use the learned metric.
+
+        Parameters
+        ----------
+        last : int, optional
+            Number of last searches and clicks for the estimates in ``recent``.
+        """
+        params = {} if last is None else {"last": last}
+        found: dict[str, Any] = self._request("GET", self._path("/report"), params=params)
         return found
 
     def download(self, path: str | Path) -> Path:

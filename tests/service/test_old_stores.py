@@ -16,8 +16,10 @@ from oahu.service.records import Click, CollectionConfig, Receipt
 
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
 
-#: Removes everything from a database that format 2 has added.
+#: Removes everything from a database that formats 2 and 3 have added.
 DOWNGRADE = """
+DROP TABLE outcomes;
+DROP TABLE orderings;
 DROP INDEX log_by_source;
 DROP INDEX query_vectors;
 DROP TABLE contradictions;

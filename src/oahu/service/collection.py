@@ -16,6 +16,7 @@ transaction.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,6 +34,7 @@ from oahu.io import model_files
 from oahu.learners.base import Learner
 from oahu.metrics import Metric
 from oahu.service.catalogue import Catalogue
+from oahu.service.compared_search import ComparedSearch, ShownResult
 from oahu.service.errors import (
     ContradictoryFeedbackError,
     InvalidRequestError,
@@ -43,9 +45,11 @@ from oahu.service.errors import (
 from oahu.service.event_bus import EventBus
 from oahu.service.feedback_log import FeedbackLog, digest_of
 from oahu.service.feedback_sources import SourceSummary, list_sources
+from oahu.service.guard import GuardState
 from oahu.service.impressions import Impressions
 from oahu.service.learner_factory import check_uploaded, example_kind, new_learner
 from oahu.service.learner_loop import LearnerLoop
+from oahu.service.live_measurement import LiveMeasurement, Report
 from oahu.service.query_engine import ClassificationResult, ComparisonResult, QueryEngine, SearchResult
 from oahu.service.records import (
     Calibration,
@@ -68,6 +72,8 @@ __all__ = ["Collection", "Counts"]
 
 T = TypeVar("T")
 
+log = logging.getLogger("oahu.service")
+
 
 class Counts:
     """Counters for monitoring. They start at 0 when the service starts."""
@@ -89,6 +95,9 @@ class Collection:
     queries : QueryEngine
     impressions : Impressions
         The results of recent searches, for clicks that refer to them.
+    measurement : LiveMeasurement
+        The evaluations of all clicks.
+    compared : ComparedSearch
     events : EventBus
     counts : Counts
     unlearned_metric : Metric
@@ -112,6 +121,7 @@ class Collection:
             self._metric_published,
             settings.snapshot_every,
             settings.keep_snapshots,
+            self._evaluate_clicks,
         )
         self.queries = QueryEngine(
             self.catalogue,
@@ -122,6 +132,17 @@ class Collection:
             settings.fresh_wait,
         )
         self.queries.calibration = store.calibration(self.id)
+        self.measurement = LiveMeasurement(
+            store, self.id, self.catalogue.features, self.catalogue.item_of, self._metric_switched
+        )
+        self.compared = ComparedSearch(
+            self.queries,
+            self.catalogue,
+            self.feedback_log,
+            self.learner,
+            settings.candidates,
+            lambda call: self._submit(lambda _: call(), 0).result(),
+        )
         self.unlearned_metric = new_learner(self.config).metric()
         self.ready = False
         self._deleted = False
@@ -138,6 +159,7 @@ class Collection:
             is_learned = self.published.version == last_seq
             indexing = executor.submit(self.queries.load) if is_learned else None
             self.feedback_log.load()
+            self.measurement.load()
             if indexing is not None:
                 indexing.result()
             self.learner.start()
@@ -211,6 +233,7 @@ class Collection:
             )
 
         resolved, unknown = self._with_impressions(given)
+        shown = {one.impression: self.impressions.get(one.impression) for one in given if one.impression}
 
         def command(transaction: Transaction) -> Receipt:
             try:
@@ -227,6 +250,7 @@ class Collection:
                 self._count_refused([given[one["record"]].source for one in error.more.get("refused", ())])
                 raise
             if records and not receipt.replayed:
+                self.measurement.record(transaction, given, receipt, shown)
                 transaction.after_commit(lambda: self._feedback_accepted(receipt))
             return receipt
 
@@ -332,7 +356,7 @@ class Collection:
         Parameters
         ----------
         changes : mapping
-            New values of ``contradictions``, ``closure``, ``vote`` and ``parameters``. The value of ``parameters``
+            New values of ``contradictions``, ``closure``, ``vote``, ``interleave``, ``held_out`` and ``parameters``. The value of ``parameters``
             contains only the parameters to change. None sets a parameter to its default.
         """
         with self._changing_settings:
@@ -365,7 +389,27 @@ class Collection:
         self, query: str | NDArray[Any], k: int, label: str | None = None, use_feedback: bool = True
     ) -> SearchResult:
         """Return the k items that are most similar to the query. See `QueryEngine.search`."""
-        return self.queries.search(query, k, label, use_feedback)
+        return self.compare_search(lambda engine: engine.search(query, k, label, use_feedback), k, 0.0).result
+
+    def compare_search(
+        self, run: Callable[[QueryEngine], SearchResult], k: int, interleave: float | None = None
+    ) -> ShownResult:
+        """Run a search for k items with the learned ranking, or with the learned and the unlearned ranking.
+
+        Parameters
+        ----------
+        run : callable
+            Runs the search with the given query engine.
+        interleave : float or None
+            The probability that the rankings are interleaved. None uses the setting of the collection.
+        """
+        share = self.config.interleave if interleave is None else interleave
+        factor, unlearned = self.measurement.factor, self.unlearned_metric
+        return self.compared.search(run, k, share, factor, unlearned, self.config.vote)
+
+    def report(self, last: int | None = None) -> Report:
+        """Return whether learning improves search, over all clicks and over the last ``last`` clicks."""
+        return self.measurement.report(last, self.config.held_out)
 
     def classify(self, query: str | NDArray[Any], k: int) -> ClassificationResult:
         """Return the votes of the k nearest labelled items for each label. See `QueryEngine.classify`."""
@@ -481,6 +525,7 @@ class Collection:
 
     def _catalogue_changed(self, change: CatalogueChange) -> None:
         self.queries.add_change(change)
+        self.compared.add_change(change)
         self.events.publish("items", added=len(change.added), removed=len(change.removed))
 
     def _feedback_accepted(self, receipt: Receipt) -> None:
@@ -492,15 +537,30 @@ class Collection:
 
     def _log_changed(self, seq: int) -> None:
         self.counts.undone += 1
+        self.measurement.load()
         self.learner.notify(seq)
         self.events.publish("undo", seq=seq)
 
     def _settings_changed(self, seq: int, config: CollectionConfig, unlearned: Metric) -> None:
         if config.vote != self.config.vote:
             self.queries.set_vote(config.vote)
+        if (config.vote, config.parameters) != (self.config.vote, self.config.parameters):
+            self.compared.forget_unlearned()
         self.config, self.unlearned_metric = config, unlearned
         self.learner.notify(seq)
         self.events.publish("settings", seq=seq)
+
+    def _evaluate_clicks(self, after: int, limit: int, undone: set[int], learned: Metric) -> None:
+        self.measurement.evaluate(after, limit, undone, learned, self.unlearned_metric)
+
+    def _metric_switched(self, state: GuardState) -> None:
+        used = "learned" if state.factor else "unlearned"
+        log.warning(
+            "searches of %r use the %s metric, because clicks on interleaved searches show that it is better",
+            *(self.config.name, used),
+        )
+        seq = state.switches[-1].seq if state.switches else 0
+        self.events.publish("guard", factor=state.factor, seq=seq, metric=used)
 
     def _metric_published(self, published: PublishedMetric) -> None:
         self.events.publish("metric", **published.describe(self.feedback_log.last_seq))

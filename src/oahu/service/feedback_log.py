@@ -20,6 +20,7 @@ from oahu.constraints.contradictions import Contradiction
 from oahu.service.contradiction_report import ContradictionReport
 from oahu.service.errors import ConflictError, InvalidRequestError, NotFoundError
 from oahu.service.learner_factory import example_kind
+from oahu.service.outcomes import is_held_out, query_id
 from oahu.service.records import (
     FEEDBACK,
     Change,
@@ -347,10 +348,17 @@ class FeedbackLog:
         The lock is acquired for each record separately, so that queries do not wait for a large request.
         """
         record = feedback.record
+        if self._is_held_out(record):
+            return NO_EXAMPLES
         with self._lock:
             state.seqs.extend([seq] * len(constraints_of(record)))
             examples = expand(state.graph, record, seq, self._config.closure, self._kind)
         return encode_examples(record, examples, feedback.weight)
+
+    def _is_held_out(self, record: FeedbackRecord) -> bool:
+        """Return whether a numbered record is held out from learning. Its query, or first item, decides."""
+        share = self._config.held_out
+        return share > 0 and is_held_out(query_id(self._items.item_of(items_of(record)[0])), share)
 
     def _expand(
         self, state: _State, entries: Sequence[Entry]
@@ -538,7 +546,7 @@ class FeedbackLog:
 
         def constraints() -> Iterator[Pair | Triplet]:
             for seq, feedback in entries:
-                if seq in ignored:
+                if seq in ignored or self._is_held_out(feedback.record):
                     continue
                 for constraint in constraints_of(feedback.record):
                     seqs.append(seq)

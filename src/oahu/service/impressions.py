@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Final, NamedTuple
 
+from oahu.service.outcomes import ShownList, Sides
+
 __all__ = ["Impressions"]
 
 _MAX_SHOWN: Final = 100  # results per impression
@@ -16,7 +18,7 @@ _MAX_SHOWN: Final = 100  # results per impression
 
 class _Impression(NamedTuple):
     expires_at: float
-    keys: tuple[str, ...]
+    shown: ShownList
 
 
 class Impressions:
@@ -37,20 +39,29 @@ class Impressions:
         self._impressions: OrderedDict[str, _Impression] = OrderedDict()
         self._lock = Lock()
 
-    def add(self, keys: Sequence[str]) -> str:
-        """Store the keys of the first 100 results of a search. Return the id of the impression."""
+    def add(self, keys: Sequence[str], sides: Sides | None = None, is_learned: bool = True) -> str:
+        """Store the keys of the first 100 results of a search. Return the id of the impression.
+
+        ``sides`` and ``is_learned`` tell which ranking contributed the results. See `ShownList`.
+        """
+        shown = ShownList(tuple(keys[:_MAX_SHOWN]), sides, is_learned)
         id_, now = secrets.token_urlsafe(12), self._clock()
         with self._lock:
-            self._impressions[id_] = _Impression(now + self._seconds, tuple(keys[:_MAX_SHOWN]))
+            self._impressions[id_] = _Impression(now + self._seconds, shown)
             while len(self._impressions) > self._limit or self._oldest().expires_at <= now:
                 self._impressions.popitem(last=False)
         return id_
 
     def shown(self, id_: str) -> tuple[str, ...] | None:
         """Return the keys of the results, or None if the impression is unknown or expired."""
+        found = self.get(id_)
+        return None if found is None else found.keys
+
+    def get(self, id_: str) -> ShownList | None:
+        """Return the shown list, or None if the impression is unknown or expired."""
         with self._lock:
             found = self._impressions.get(id_)
-        return None if found is None or found.expires_at <= self._clock() else found.keys
+        return None if found is None or found.expires_at <= self._clock() else found.shown
 
     def _oldest(self) -> _Impression:
         return next(iter(self._impressions.values()))

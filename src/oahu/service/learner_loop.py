@@ -21,6 +21,7 @@ from oahu.constraints import Click
 from oahu.exceptions import ModelFileError, OverflowedItemError, RejectedConstraintError
 from oahu.io import model_files
 from oahu.learners.base import Learner
+from oahu.metrics import Metric
 from oahu.service.errors import LearnerFailedError, ServiceError
 from oahu.service.feature_store import FeatureStore
 from oahu.service.learner_factory import example_kind, new_learner
@@ -62,6 +63,9 @@ class LearnerLoop:
         Number of constraints between two snapshots.
     keep_snapshots : int
         Number of snapshots to keep.
+    before_learning : callable, optional
+        A function that the background thread calls before it learns log entries for the first time, with the sequence
+        number before them, their number, the undone sequence numbers, and the newest metric.
 
     Attributes
     ----------
@@ -83,9 +87,11 @@ class LearnerLoop:
         on_publish: Callable[[PublishedMetric], None],
         snapshot_every: int = 5_000,
         keep_snapshots: int = 12,
+        before_learning: Callable[[int, int, set[int], Metric], None] | None = None,
     ) -> None:
         self._store, self._collection, self._config, self._features = store, collection, config, features
         self._on_publish, self._snapshot_every, self._keep_snapshots = on_publish, snapshot_every, keep_snapshots
+        self._before_learning = before_learning
         self._kind = example_kind(config)
         self._changed, self._stop, self._training = Condition(), Event(), Lock()
         self._head = 0  # last known sequence number of the log
@@ -230,6 +236,9 @@ class LearnerLoop:
         replacement = next((entry.seq for entry in effective if entry.replaces_model), None)
         if replacement is not None:
             effective = [entry for entry in effective if entry.seq < replacement]
+        if metric is not None and self._before_learning is not None:
+            n = len(entries) if replacement is None else replacement - self._seq
+            self._before_learning(self._seq, n, undone, metric)
         encoded = [entry.examples for entry in effective if entry.examples is not None]
         given, examples = decode_examples(encoded, self._kind)
         if metric is not None and len(given):

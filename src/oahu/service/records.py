@@ -415,6 +415,10 @@ class CollectionConfig:
         The rule for feedback that contradicts earlier feedback. "newest": the new feedback replaces the earlier
         feedback. "refuse": the new feedback is not stored. "ignore": the new feedback is stored but has no effect
         as long as the earlier feedback is not undone.
+    interleave : float
+        The share of searches that interleave the learned ranking with the unlearned ranking.
+    held_out : float
+        The share of queries whose feedback is not learned, so that it measures the metric.
     revision : int
         The sequence number of the last change of settings after which the log was learned again, or 0.
     """
@@ -426,6 +430,8 @@ class CollectionConfig:
     closure: int = 0
     contradictions: ContradictionPolicy = "newest"
     vote: VoteMode = "experts"
+    interleave: float = 0.0
+    held_out: float = 0.0
     revision: int = 0
 
 

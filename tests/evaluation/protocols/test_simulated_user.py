@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from oahu import InvalidInputError
-from oahu.evaluation.protocols.simulated_user import USER_MODELS, Marks, SimulatedUser, interleave
+from oahu.evaluation.protocols.simulated_user import USER_MODELS, Marks, SimulatedUser
+from oahu.tasks.interleaving import interleave
 
 SHOWN = np.array([40, 10, 30, 20, 50])
 PATTERNS = [np.array(pattern, bool) for pattern in product([0, 1], repeat=5)]

@@ -19,10 +19,11 @@ from oahu.evaluation.protocols.constraint_streams import ConstraintCache, genera
 from oahu.evaluation.protocols.method_training import Stopwatch
 from oahu.evaluation.protocols.methods import CLICK_METHODS, Method
 from oahu.evaluation.protocols.scaling import fit_scaling
-from oahu.evaluation.protocols.simulated_user import USER_MODELS, Marks, SimulatedUser, interleave
+from oahu.evaluation.protocols.simulated_user import USER_MODELS, Marks, SimulatedUser
 from oahu.evaluation.scores import changed_shares, ndcg_at_k, precision_at_k, recall_at_k, roc_auc
 from oahu.evaluation.trials import Outcome, Trial
 from oahu.exceptions import InvalidInputError
+from oahu.tasks.interleaving import interleave
 
 __all__ = ["CHECKPOINTS", "ClickProtocol", "checkpoints", "nearest_neighbour_labels"]
 

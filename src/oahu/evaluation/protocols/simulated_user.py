@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oahu.exceptions import InvalidInputError
 from oahu.messages import shorten
 
-__all__ = ["USER_MODELS", "Marks", "SimulatedUser", "interleave"]
+__all__ = ["USER_MODELS", "Marks", "SimulatedUser"]
 
 Rows = NDArray[np.intp]
 Bools = NDArray[np.bool_]
@@ -118,26 +118,3 @@ class SimulatedUser:
             seen = looks * np.arange(1, len(taken) + 1) < 1
             return seen, seen
         return everything, everything
-
-
-def interleave(first: Rows, second: Rows, k: int, rng: np.random.Generator) -> Rows:
-    """Return the first ``k`` items of two interleaved rankings (team draft; Radlinski et al., CIKM 2008).
-
-    In each round, a coin decides which ranking chooses first. Each ranking then chooses its best item that is not
-    in the list yet. A ranking without such an item chooses nothing.
-
-    Parameters
-    ----------
-    first, second : ndarray of int
-        Two rankings, best item first. Each needs at least ``k`` items, or all items.
-    """
-    chosen: dict[int, None] = {}
-    coins = rng.random(k) < 0.5
-    for coin in coins:
-        for ranking in (first, second) if coin else (second, first):
-            best = next((item for item in ranking.tolist() if item not in chosen), None)
-            if best is not None and len(chosen) < k:
-                chosen[best] = None
-        if len(chosen) == k:
-            break
-    return np.array(list(chosen), dtype=np.intp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -74,6 +75,12 @@ def _candidates_behind(collection: Collection) -> float:
     return float(collection.describe()["candidates"]["constraints_behind"])
 
 
+def _comparison(collection: Collection, name: str, field: str = "value") -> float:
+    """Return an estimate of the comparison in the report, or NaN if there is not enough feedback."""
+    found = collection.report().everything.comparison
+    return math.nan if found is None else float(getattr(getattr(found, name), field))
+
+
 _COUNTERS: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
     ("oahu_feedback_accepted", "Number of feedback records accepted since the start.", lambda c: c.counts.accepted),
     (
@@ -108,6 +115,51 @@ _GAUGES: tuple[tuple[str, str, Callable[[Collection], float]], ...] = (
         "oahu_refresh_seconds",
         "Duration of the last encoding of the catalogue in seconds.",
         lambda c: c.queries.refresh_seconds,
+    ),
+    (
+        "oahu_precision_before",
+        "Precision of the unlearned ranking in interleaved searches. NaN without enough feedback.",
+        lambda c: _comparison(c, "precision_before"),
+    ),
+    (
+        "oahu_precision_now",
+        "Precision of the learned ranking in interleaved searches. NaN without enough feedback.",
+        lambda c: _comparison(c, "precision_now"),
+    ),
+    (
+        "oahu_improvement",
+        "Improvement of the precision by learning. NaN without enough feedback.",
+        lambda c: _comparison(c, "improvement"),
+    ),
+    (
+        "oahu_improvement_low",
+        "Lower end of the 95 % confidence interval of the improvement.",
+        lambda c: _comparison(c, "improvement", "low"),
+    ),
+    (
+        "oahu_improvement_high",
+        "Upper end of the 95 % confidence interval of the improvement.",
+        lambda c: _comparison(c, "improvement", "high"),
+    ),
+    (
+        "oahu_wins_learned",
+        "Number of queries that the learned ranking won in interleaved searches.",
+        lambda c: _comparison(c, "wins", "learned"),
+    ),
+    (
+        "oahu_wins_unlearned",
+        "Number of queries that the unlearned ranking won in interleaved searches.",
+        lambda c: _comparison(c, "wins", "unlearned"),
+    ),
+    (
+        "oahu_report_missing",
+        "Number of queries with clicks on interleaved searches that the report still needs.",
+        lambda c: c.report().everything.missing,
+    ),
+    (
+        "oahu_learned_factor",
+        "1 if searches use the learned metric, 0 if they went back to the unlearned metric.",
+        lambda c: c.measurement.factor,
     ),
     ("oahu_healthy", "1 if the collection is loaded and its learner runs.", lambda c: float(c.is_healthy)),
 )

@@ -25,7 +25,17 @@ from oahu.service.records import (
     UndoEntry,
 )
 
-__all__ = ["Commit", "SourceCount", "Store", "StoreReader", "StoredCollection", "StoredReceipt", "Transaction"]
+__all__ = [
+    "Commit",
+    "SourceCount",
+    "Store",
+    "StoreReader",
+    "StoredCollection",
+    "StoredOrdering",
+    "StoredOutcome",
+    "StoredReceipt",
+    "Transaction",
+]
 
 T = TypeVar("T")
 
@@ -53,6 +63,27 @@ class SourceCount(NamedTuple):
     source: str
     stored: int
     refused: int
+
+
+class StoredOutcome(NamedTuple):
+    """The marks of one click on the results of a search. ``content`` is JSON data, see `oahu.service.outcomes`.
+
+    ``query`` identifies the query, see `oahu.service.outcomes.query_id`.
+    """
+
+    seq: int
+    impression: str
+    query: int
+    content: list[Any]
+
+
+class StoredOrdering(NamedTuple):
+    """The share of the pairs of a click that the learned and the unlearned metric ordered correctly."""
+
+    seq: int
+    query: int
+    learned: float
+    unlearned: float
 
 
 class StoreReader(Protocol):
@@ -102,6 +133,14 @@ class StoreReader(Protocol):
 
     def contradictions(self, collection: int) -> list[tuple[int, int]]:
         """Return pairs of sequence numbers: a feedback record, and an earlier record that it contradicts."""
+        ...
+
+    def outcomes(self, collection: int, impression: str | None = None) -> list[StoredOutcome]:
+        """Return the outcomes of all clicks, or of the clicks on one impression, in the order of the log."""
+        ...
+
+    def orderings(self, collection: int) -> list[StoredOrdering]:
+        """Return the evaluations of all clicks before learning, in the order of the log."""
         ...
 
     def model(self, collection: int, seq: int) -> bytes:
@@ -177,6 +216,12 @@ class Transaction(StoreReader, Protocol):
 
     def count_refused(self, collection: int, sources: Iterable[str]) -> None:
         """Add 1 to the number of refused feedback records of each given source."""
+        ...
+
+    def store_outcomes(self, collection: int, outcomes: Iterable[StoredOutcome]) -> None: ...
+
+    def store_orderings(self, collection: int, orderings: Iterable[StoredOrdering]) -> None:
+        """Store evaluations of clicks. A click that has an evaluation keeps it."""
         ...
 
     def store_config(self, collection: int, config: CollectionConfig) -> None: ...

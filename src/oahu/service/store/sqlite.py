@@ -34,7 +34,15 @@ from oahu.service.records import (
     change_to_json,
 )
 from oahu.service.store.group_commit import GroupCommit
-from oahu.service.store.interface import Commit, SourceCount, StoredCollection, StoredReceipt, StoreReader
+from oahu.service.store.interface import (
+    Commit,
+    SourceCount,
+    StoredCollection,
+    StoredOrdering,
+    StoredOutcome,
+    StoredReceipt,
+    StoreReader,
+)
 from oahu.service.store.lock import Lock
 from oahu.service.store.snapshots import SnapshotFolder
 
@@ -43,7 +51,7 @@ __all__ = ["DATABASE", "SQLiteStore"]
 T = TypeVar("T")
 
 DATABASE: Final = "oahu.db"
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _PAGE_SIZE: Final = 2_000  # rows per read
 _MAX_PARAMETERS: Final = 500  # per statement
 _SCHEMA: Final = """
@@ -94,6 +102,18 @@ CREATE TABLE refusals (
 CREATE INDEX log_by_source ON log (collection, source, seq) WHERE source IS NOT NULL;
 CREATE UNIQUE INDEX query_vectors ON vectors (collection, key) WHERE key < ' ';
 """
+#: Changes of the tables since format 2: the live measurement.
+_FORMAT_3: Final = """
+CREATE TABLE outcomes (
+  collection INTEGER NOT NULL REFERENCES collections,
+  seq INTEGER NOT NULL, impression TEXT NOT NULL, query INTEGER NOT NULL, content TEXT NOT NULL,
+  PRIMARY KEY (collection, seq)) WITHOUT ROWID;
+CREATE INDEX outcomes_by_impression ON outcomes (collection, impression);
+CREATE TABLE orderings (
+  collection INTEGER NOT NULL REFERENCES collections,
+  seq INTEGER NOT NULL, query INTEGER NOT NULL, learned REAL NOT NULL, unlearned REAL NOT NULL,
+  PRIMARY KEY (collection, seq)) WITHOUT ROWID;
+"""
 _TABLES: Final = (
     "vectors",
     "items",
@@ -105,6 +125,8 @@ _TABLES: Final = (
     "history",
     "contradictions",
     "refusals",
+    "outcomes",
+    "orderings",
 )
 #: SQLite errors that an invalid command causes. All other SQLite errors are failures of the database.
 _COMMAND_ERRORS: Final = (
@@ -219,6 +241,16 @@ class _Reader(ABC):
     def contradictions(self, collection: int) -> list[tuple[int, int]]:
         sql = "SELECT seq, other FROM contradictions WHERE collection = ? ORDER BY seq, other"
         return [(seq, other) for seq, other in self._query(sql, collection)]
+
+    def outcomes(self, collection: int, impression: str | None = None) -> list[StoredOutcome]:
+        where, values = ("", ()) if impression is None else (" AND impression = ?", (impression,))
+        sql = f"SELECT seq, impression, query, content FROM outcomes WHERE collection = ?{where} ORDER BY seq"
+        found = self._query(sql, collection, *values)
+        return [StoredOutcome(seq, id_, query, orjson.loads(content)) for seq, id_, query, content in found]
+
+    def orderings(self, collection: int) -> list[StoredOrdering]:
+        sql = "SELECT seq, query, learned, unlearned FROM orderings WHERE collection = ? ORDER BY seq"
+        return [StoredOrdering(*row) for row in self._query(sql, collection)]
 
     def model(self, collection: int, seq: int) -> bytes:
         ((data,),) = self._query("SELECT data FROM models WHERE collection = ? AND seq = ?", collection, seq)
@@ -411,6 +443,20 @@ class _Writer(_Reader):
             [(collection, source) for source in sources],
         )
 
+    def store_outcomes(self, collection: int, outcomes: Iterable[StoredOutcome]) -> None:
+        self.database.executemany(
+            "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?)",
+            [
+                (collection, seq, id_, query, orjson.dumps(content).decode())
+                for seq, id_, query, content in outcomes
+            ],
+        )
+
+    def store_orderings(self, collection: int, orderings: Iterable[StoredOrdering]) -> None:
+        self.database.executemany(
+            "INSERT OR IGNORE INTO orderings VALUES (?, ?, ?, ?, ?)", [(collection, *one) for one in orderings]
+        )
+
     def store_config(self, collection: int, config: CollectionConfig) -> None:
         encoded = orjson.dumps(asdict(config)).decode()
         self.database.execute("UPDATE collections SET config = ? WHERE id = ?", (encoded, collection))
@@ -597,8 +643,8 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
             f"{_FORMAT}). Upgrade oahu."
         )
     if version < _FORMAT:
-        created = _SCHEMA if version == 0 else ""
-        database.executescript(f"BEGIN; {created} {_FORMAT_2} PRAGMA user_version = {_FORMAT}; COMMIT;")
+        changes = " ".join((_SCHEMA, _FORMAT_2, _FORMAT_3)[version:])
+        database.executescript(f"BEGIN; {changes} PRAGMA user_version = {_FORMAT}; COMMIT;")
 
 
 def _decode_config(encoded: str) -> CollectionConfig:

@@ -11,6 +11,7 @@ from oahu.service.api.routes import (
     health_routes,
     item_routes,
     metric_routes,
+    report_routes,
     search_routes,
 )
 
@@ -22,6 +23,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     feedback_routes.router,
     search_routes.router,
     metric_routes.router,
+    report_routes.router,
     event_routes.router,
     health_routes.router,
 )

@@ -50,7 +50,11 @@ async def search(
 
 
 def _search(collection: Collection, body: SearchByKey | SearchByVector) -> SearchResponse:
-    found = collection.search(_query(collection, body), body.k, body.label, body.use_feedback)
+    query = _query(collection, body)
+    shown = collection.compare_search(
+        lambda engine: engine.search(query, body.k, body.label, body.use_feedback), body.k, body.interleave
+    )
+    found = shown.result
     items = collection.catalogue.items([key for key, _, _ in found.matches])
     matches = [
         SearchMatch(
@@ -64,7 +68,8 @@ def _search(collection: Collection, body: SearchByKey | SearchByVector) -> Searc
         for key, match, relation in found.matches
         if key in items
     ]
-    impression = collection.impressions.add([match.key for match in matches])
+    sides = shown.sides if len(matches) == len(found.matches) else None  # otherwise an item was deleted just now
+    impression = collection.impressions.add([match.key for match in matches], sides, shown.is_learned)
     return SearchResponse(matches=matches, impression=impression, **_metric_fields(found))
 
 

@@ -37,6 +37,24 @@ Vote = Annotated[
         description="Ranking rule: by the votes of the metric's spaces (experts), or by the joint vectors (joint)."
     ),
 ]
+Interleave = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        description=(
+            "Share of searches that interleave the learned and the unlearned ranking, so that clicks compare both."
+        ),
+    ),
+]
+HeldOut = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1,
+        description="Share of queries whose feedback is never learned. The report compares the rankings on them.",
+    ),
+]
 
 
 class CreateCollection(RequestModel):
@@ -51,6 +69,8 @@ class CreateCollection(RequestModel):
     closure: Closure = 0
     contradictions: Contradictions = "newest"
     vote: Vote = "experts"
+    interleave: Interleave = 0.0
+    held_out: HeldOut = 0.0
 
 
 class UpdateCollection(RequestModel):
@@ -62,6 +82,8 @@ class UpdateCollection(RequestModel):
     closure: Closure = 0
     contradictions: Contradictions = "newest"
     vote: Vote = "experts"
+    interleave: Interleave = 0.0
+    held_out: HeldOut = 0.0
 
 
 class CollectionState(BaseModel):
@@ -74,6 +96,8 @@ class CollectionState(BaseModel):
     closure: int
     contradictions: str
     vote: str
+    interleave: float
+    held_out: float
     created: float = Field(description="Creation time, in seconds since 1970.")
     items: int = Field(description="Number of items.")
     last_seq: int = Field(description="Sequence number of the newest log entry.")

@@ -78,6 +78,15 @@ class _SearchOptions(RequestModel):
         True,
         description="Whether items that are similar according to feedback come first, and dissimilar items last.",
     )
+    interleave: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description=(
+            "Probability that the results interleave the learned and the unlearned ranking. By default, the setting "
+            "of the collection."
+        ),
+    )
 
 
 class SearchByKey(_SearchOptions):
