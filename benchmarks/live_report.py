@@ -4,9 +4,9 @@
     python benchmarks/live_report.py tiles:colour --coverage 100
 
 The queries are vectors that are no items. The first form prints the report and the true precision at 10 after some
-clicks, for users with noise 0, 0.05 and 0.2, who mark one or both sides. The second form counts how often the interval
-of the report contains the true improvement. In half of its runs, learning is harmful: the labels of the items are
-permuted while the service learns.
+clicks, for users with noise 0, 0.05 and 0.2, who mark one or both sides. The second form counts how often the
+interval of the report contains the true improvement. In half of its runs, learning is harmful: the labels of the
+items are permuted while the service learns.
 
 A wrong mark of probability e changes each measured precision p to p (1 - 2 e) + e. The improvement by marks is
 therefore the true improvement times 1 - 2 e. The interval must contain this value.
@@ -171,10 +171,11 @@ def coverage(name, n_runs, n_items):
             data = sample_data(name, n_items, np.random.default_rng(seed))
             run = coverage_run(app, url, data, seed, noise=noise, one_sided=one_sided, harmful=harmful)
             totals.setdefault(harmful, []).append(run)
+            kind = f"{'one' if one_sided else 'two'}-sided {'harmful' if harmful else 'useful '}"
+            verdict = "covered" if run.is_covered else "MISSED"
             print(
-                f"{seed:3} noise {noise:<4} {'one' if one_sided else 'two'}-sided {'harmful' if harmful else 'useful '}"
-                f"  {run.estimate:+.3f} [{run.low:+.3f}, {run.high:+.3f}]  true {run.true:+.3f}"
-                f"  expected {run.expected:+.3f}  {'covered' if run.is_covered else 'MISSED'}  factor {run.factor:g}",
+                f"{seed:3} noise {noise:<4} {kind}  {run.estimate:+.3f} [{run.low:+.3f}, {run.high:+.3f}]"
+                f"  true {run.true:+.3f}  expected {run.expected:+.3f}  {verdict}  factor {run.factor:g}",
                 flush=True,
             )
     for harmful, runs in totals.items():
@@ -207,10 +208,8 @@ def curves(name, n_clicks, n_items, share=0.5, n_held=200):
                             else (f"{gain['value']:+.3f} [{gain['low']:+.3f}, {gain['high']:+.3f}]")
                         )
                         sides = "one" if one_sided else "two"
-                        print(
-                            f"{noise:<5}  {sides}    {at:6}  {before:10.3f}  {now:7.3f}  {now - before:+9.3f}  | {text}",
-                            flush=True,
-                        )
+                        truth = f"{before:10.3f}  {now:7.3f}  {now - before:+9.3f}"
+                        print(f"{noise:<5}  {sides}    {at:6}  {truth}  | {text}", flush=True)
 
 
 def main():

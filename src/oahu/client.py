@@ -136,9 +136,9 @@ class Client:
         Parameters
         ----------
         **settings
-            New values of ``contradictions``, ``closure``, ``vote``, ``interleave``, ``held_out`` and ``parameters`` (of
-            the learner). Parameters that are left out stay the same. The service learns the log again if necessary, and meanwhile uses the
-            old metric.
+            New values of ``contradictions``, ``closure``, ``vote``, ``interleave``, ``held_out`` and ``parameters``
+            (of the learner). Parameters that are left out stay the same. The service learns the log again if
+            necessary, and meanwhile uses the old metric.
         """
         found: dict[str, Any] = self._request("PATCH", self._path(), settings, repeatable=True)
         return found
@@ -335,8 +335,8 @@ class Client:
             Whether to apply stored feedback on the query. If true, items that feedback marks as similar are ranked
             first, and items that feedback marks as dissimilar are ranked last.
         interleave : float, optional
-            Probability that the results interleave the learned and the unlearned ranking. By default, the setting of
-            the collection.
+            Probability that the results interleave the learned and the unlearned ranking. By default, the setting
+            of the collection.
         """
         body = {**_item_reference(query), "k": k, "label": label, "payload": payload, "use_feedback": use_feedback}
         if interleave is not None:

@@ -356,8 +356,9 @@ class Collection:
         Parameters
         ----------
         changes : mapping
-            New values of ``contradictions``, ``closure``, ``vote``, ``interleave``, ``held_out`` and ``parameters``. The value of ``parameters``
-            contains only the parameters to change. None sets a parameter to its default.
+            New values of ``contradictions``, ``closure``, ``vote``, ``interleave``, ``held_out`` and
+            ``parameters``. The value of ``parameters`` contains only the parameters to change. None sets a
+            parameter to its default.
         """
         with self._changing_settings:
             before = self.config

@@ -2,13 +2,14 @@
 
 The guard looks at the results after every click. A test for a fixed number of clicks would give a false alarm
 sooner or later. The guard therefore uses a sequential test by betting. For each interleaved search, d is the
-difference of the precisions of the two rankings, in [-1, 1]. The evidence that the metric in use is worse starts at 1
-and is multiplied by 1 + b d, where d is positive if the other metric was better and b is a fixed bet. The evidence of
-each bet never falls below 1: this is a CUSUM, which notices a metric that becomes worse after a good start. The
-evidence of the test is the mean over the bets.
+difference of the precisions of the two rankings, in [-1, 1]. The evidence that the metric in use is worse starts
+at 1 and is multiplied by 1 + b d, where d is positive if the other metric was better and b is a fixed bet. The
+evidence of each bet is at least 1 before each search: this is a CUSUM, which notices a metric that becomes worse
+after a good start. The evidence of the test is the mean over the bets.
 
 If the metric in use is not worse than the other, the expected value of each factor is at most 1. The mean number of
-interleaved searches until a false alarm is then at least `THRESHOLD` (Shin, Ramdas and Rinaldo, "E-detectors", 2023).
+interleaved searches until a false alarm is then at least `THRESHOLD` (Shin, Ramdas and Rinaldo, "E-detectors: a
+nonparametric framework for sequential change detection", 2023).
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ class LearnerLoop:
     keep_snapshots : int
         Number of snapshots to keep.
     before_learning : callable, optional
-        A function that the background thread calls before it learns log entries for the first time, with the sequence
-        number before them, their number, the undone sequence numbers, and the newest metric.
+        A function that the background thread calls before it learns log entries for the first time, with the
+        sequence number before them, their number, the undone sequence numbers, and the newest metric.
 
     Attributes
     ----------

@@ -195,6 +195,7 @@ class LiveMeasurement:
                 StoredOrdering(entry.seq, query_id(self._item_of(entry.change.query)), *values)  # type: ignore[union-attr]
                 for (entry, _), values in zip(chosen, zip(*shares, strict=True), strict=True)
             ]
+            self._add_orderings(found, entries[-1].seq)  # now, so that a report after the learning contains them
             self._store_orderings(found)
 
     def _store_orderings(self, orderings: Sequence[StoredOrdering]) -> None:

@@ -1,8 +1,8 @@
 """Outcomes of searches: which of the shown results users marked as alike, and which ranking contributed them.
 
-An outcome belongs to an impression. Several clicks can refer to the same impression; their marks are combined, and the
-newest mark of a result counts. The store keeps the marks of each click. The memory keeps one row of 32 bytes for each
-impression.
+An outcome belongs to an impression. Several clicks can refer to the same impression; their marks are combined, and
+the newest mark of a result counts. The store keeps the marks of each click. The memory keeps one row of 32 bytes
+for each impression.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ class Section(NamedTuple):
     Attributes
     ----------
     searches, interleaved, clicks : int
-        The numbers of searches with clicks, of interleaved searches with clicks, and of clicks with marks that can be
-        ordered.
+        The numbers of searches with clicks, of interleaved searches with clicks, and of clicks with marks that can
+        be ordered.
     missing : int
         The number of different queries with clicks on interleaved searches that the comparison still needs.
     shown_precision : Estimate or None
@@ -141,8 +141,8 @@ def _mean_if_enough(values: Floats) -> Estimate | None:
 def _mean(values: Floats, lowest: float = 0.0) -> Estimate:
     """Return the mean of values between ``lowest`` and 1, with its t interval.
 
-    If all values are equal, the t interval would have no width. Then a share of the queries may differ, as large as a
-    Wilson interval for 0 of n allows.
+    If all values are equal, the t interval would have no width. Then a share of the queries may differ, as large as
+    a Wilson interval for 0 of n allows.
     """
     mean = float(values.mean())
     if np.ptp(values) > 1e-9:

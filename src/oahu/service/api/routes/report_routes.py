@@ -18,8 +18,9 @@ __all__ = ["router"]
 router = new_router("metric")
 
 _METHOD: Final = (
-    "95 % confidence intervals over queries: Student's t for means, Wilson for shares. The clicks on a repeated query "
-    f"are averaged. Estimates need {MIN_QUERIES} different queries. The guard is a sequential test by betting."
+    "95 % confidence intervals over queries: Student's t for means, Wilson for shares. The clicks on a "
+    f"repeated query are averaged. Estimates need {MIN_QUERIES} different queries. The guard is a "
+    "sequential test by betting."
 )
 
 

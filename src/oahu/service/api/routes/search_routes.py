@@ -43,7 +43,8 @@ async def search(
 ) -> SearchResponse:
     """Return the items that are most similar to the query, according to the current metric.
 
-    The query is the key of an item of the collection, or the features of any item.
+    The query is the key of an item of the collection, or the features of any item. In an interleaved search, the
+    distance and the similarity of a result are those of the ranking that contributed it.
     """
     _check_k(request, body.k)
     return await run_search(request, lambda: _search(collection, body))

@@ -37,7 +37,7 @@ class WinsReport(_FromTuple):
     unlearned: int = Field(description="Number of queries that the unlearned ranking won.")
     ties: int
     share: EstimateReport | None = Field(
-        description="Share of wins of the learned ranking, without ties. Wilson interval. Null if there are only ties."
+        description="Share of wins of the learned ranking, without ties. Null if there are only ties."
     )
 
 
@@ -45,7 +45,7 @@ class ComparisonReport(_FromTuple):
     """The comparison of both rankings in interleaved searches. It is not biased for either ranking."""
 
     depth: float = Field(
-        description="Mean number of results of each ranking for which the precisions hold: half of the shown results."
+        description="Mean number of best results of each ranking that the precisions cover: half of the shown."
     )
     precision_before: EstimateReport = Field(description="Share of alike results of the unlearned ranking.")
     precision_now: EstimateReport = Field(description="Share of alike results of the learned ranking.")
@@ -72,13 +72,13 @@ class SectionReport(_FromTuple):
 
     state: Literal["measured", "not enough feedback"] = Field(description="Whether there is a comparison.")
     missing: int = Field(
-        description="Number of different queries with clicks on interleaved searches that the comparison still needs."
+        description="Number of different queries with interleaved searches that the comparison still needs."
     )
     searches: int = Field(description="Number of searches with clicks.")
     interleaved: int = Field(description="Number of interleaved searches with clicks.")
     clicks: int = Field(description="Number of clicks that were evaluated before they were learned.")
     shown_precision: EstimateReport | None = Field(
-        description="Share of alike results in the shown lists of searches that are not interleaved. Null if too few."
+        description="Share of alike results in shown lists that are not interleaved. Null if too few."
     )
     comparison: ComparisonReport | None
     ordering: OrderingReport | None
@@ -95,7 +95,7 @@ class GuardReport(_FromTuple):
     """Whether searches use the learned metric."""
 
     factor: float = Field(
-        description="Factor of the learned part of the metric: 1 for the learned metric, 0 for the unlearned metric."
+        description="Factor of the learned part: 1 for the learned metric, 0 for the unlearned metric."
     )
     evidence: float = Field(description="Evidence that the other metric is better. It starts at 1.")
     threshold: float = Field(description="The evidence from which searches use the other metric.")

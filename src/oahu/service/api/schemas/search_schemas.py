@@ -83,8 +83,8 @@ class _SearchOptions(RequestModel):
         ge=0,
         le=1,
         description=(
-            "Probability that the results interleave the learned and the unlearned ranking. By default, the setting "
-            "of the collection."
+            "Probability that the results interleave the learned and the unlearned ranking. By default, the "
+            "setting of the collection."
         ),
     )
 
