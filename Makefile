@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 MINUTES ?= 10
 PLACES ?= 300
 
-.PHONY: help demo test test-fast test-oldest docs dist fuzz coverage mutate lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored bench-service serve clean
+.PHONY: help demo test test-fast test-oldest docs dist fuzz coverage mutate lint format bench-step bench-learners bench-graph bench-stream bench-search bench-recipe bench-anchored bench-service bench-report serve clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -89,6 +89,10 @@ bench-anchored: $(VENV)/.plots ## AnchoredOAHU on digits by number of clicks, an
 
 bench-service: $(VENV)/.dev ## the live service under load: searches, acknowledged feedback, restart, memory
 	@$(BIN)/python benchmarks/service.py
+
+bench-report: $(VENV)/.dev ## the live report: clicks, report and true precision; coverage of its interval
+	@$(BIN)/python benchmarks/live_report.py
+	@$(BIN)/python benchmarks/live_report.py tiles:colour --coverage 100
 
 clean: ## forget the environment and everything built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -155,6 +155,7 @@ def coverage_run(app, url, data, seed, *, noise=0.0, one_sided=False, harmful=Fa
     found = report["held_out"]["comparison"]["improvement"]
     true = true_improvement(app.state.service.collection(name), data, measured)
     simulation.client.delete()
+    simulation.client.close()
     return Run(**found_as(found), expected=true * (1 - 2 * noise), true=true, factor=report["guard"]["factor"])
 
 
@@ -210,6 +211,7 @@ def curves(name, n_clicks, n_items, share=0.5, n_held=200):
                         sides = "one" if one_sided else "two"
                         truth = f"{before:10.3f}  {now:7.3f}  {now - before:+9.3f}"
                         print(f"{noise:<5}  {sides}    {at:6}  {truth}  | {text}", flush=True)
+                simulation.client.close()
 
 
 def main():

@@ -61,7 +61,7 @@ def test_the_guide_runs_from_top_to_bottom(
             assert "urn:oahu:problem" not in done.stdout, done.stdout
             outputs.append(done.stdout)
     names["digits"].close()
-    assert len(blocks) == 14
+    assert len(blocks) == 16
     first, again = (
         re.findall(r'"key":"(\w+)"', part)[:3] for part in outputs[1].split('{"metric_version"')[1:][:2]
     )
@@ -70,4 +70,5 @@ def test_the_guide_runs_from_top_to_bottom(
     printed = capsys.readouterr().out.splitlines()
     assert printed[1].startswith("409 ")
     assert "session-1" in printed[2]
-    assert printed[4].split()[1] == "7"
+    assert printed[4].startswith("measured 0 {")
+    assert printed[5].split()[1] == "7"

@@ -30,7 +30,7 @@ from oahu.service.records import (
     UndoEntry,
 )
 from oahu.service.store import SQLiteStore
-from oahu.service.store.interface import StoredReceipt
+from oahu.service.store.interface import StoredOrdering, StoredOutcome, StoredReceipt
 from oahu.service.store.sqlite import DATABASE
 
 TIMEOUT = 600.0  # seconds; only a real hang exceeds it
@@ -496,6 +496,8 @@ def test_deleting_a_collection_deletes_all_its_rows(open_store: Any, tmp_path: P
         transaction.store_calibration(collection, Calibration(((1, 2, True),), {}, 1))
         transaction.store_contradictions(collection, 1, [(2, 1)])
         transaction.count_refused(collection, ["user"])
+        transaction.store_outcomes(collection, [StoredOutcome(1, "impression", 7, [])])
+        transaction.store_orderings(collection, [StoredOrdering(1, 7, 1.0, 0.5)])
 
     put(store, collection, [item("a", payload={}, thumbnail=b"")])
     run(store, everything)

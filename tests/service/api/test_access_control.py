@@ -47,6 +47,7 @@ NEEDED_ROLES = {
     ("POST", f"{N}/compare"): "read",
     ("POST", f"{N}/calibrate"): "admin",
     ("GET", f"{N}/history"): "read",
+    ("GET", f"{N}/report"): "read",
     ("GET", f"{N}/model"): "read",
     ("PUT", f"{N}/model"): "admin",
     ("POST", f"{N}/restore"): "admin",
