@@ -141,6 +141,7 @@ class Collection:
             self.feedback_log,
             self.learner,
             settings.candidates,
+            settings.fresh_wait,
             lambda call: self._submit(lambda _: call(), 0).result(),
         )
         self.unlearned_metric = new_learner(self.config).metric()

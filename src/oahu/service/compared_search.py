@@ -31,16 +31,19 @@ class ShownResult(NamedTuple):
 
 
 class _FixedMetric:
-    """A metric source with one metric."""
+    """A metric source with one metric. It waits for the learner, so that all searches wait for earlier feedback."""
 
-    def __init__(self, metric: Metric) -> None:
+    def __init__(self, metric: Metric, learned: MetricSource) -> None:
         self.published = PublishedMetric(metric, 0, 0, None, 0.0)
+        self._learned = learned
 
     def request(self, seq: int) -> None:
-        """Do nothing: the metric never changes."""
+        """Request that the learner learns the log up to ``seq``."""
+        self._learned.request(seq)
 
     def wait_for(self, seq: int, timeout: float) -> PublishedMetric:
-        """Return the metric."""
+        """Wait up to ``timeout`` seconds until the log is learned up to ``seq``. Return the one metric."""
+        self._learned.wait_for(seq, timeout)
         return self.published
 
 
@@ -65,10 +68,11 @@ class ComparedSearch:
         relations: FeedbackRelations,
         metrics: MetricSource,
         n_candidates: int,
+        fresh_wait: float,
         run_serially: Callable[[Callable[[], None]], None],
     ) -> None:
         self._learned, self._catalogue, self._relations, self._metrics = learned, catalogue, relations, metrics
-        self._n_candidates, self._run_serially = n_candidates, run_serially
+        self._n_candidates, self._fresh_wait, self._run_serially = n_candidates, fresh_wait, run_serially
         self._unlearned: QueryEngine | None = None
         self._building, self._drawing = Lock(), Lock()
         self._rng = np.random.default_rng()
@@ -138,6 +142,7 @@ class ComparedSearch:
         return engine
 
     def _build(self, metric: Metric, vote: VoteMode) -> None:
-        engine = QueryEngine(self._catalogue, self._relations, _FixedMetric(metric), vote, self._n_candidates, 0.0)
+        metrics = _FixedMetric(metric, self._metrics)
+        engine = QueryEngine(self._catalogue, self._relations, metrics, vote, self._n_candidates, self._fresh_wait)
         engine.load()
         self._unlearned = engine

@@ -64,7 +64,7 @@ class LearnerLoop:
     keep_snapshots : int
         Number of snapshots to keep.
     before_learning : callable, optional
-        A function that the background thread calls before it learns log entries for the first time, with the
+        A function that the background thread calls before it learns log entries, also again in a replay, with the
         sequence number before them, their number, the undone sequence numbers, and the newest metric.
 
     Attributes
@@ -236,9 +236,9 @@ class LearnerLoop:
         replacement = next((entry.seq for entry in effective if entry.replaces_model), None)
         if replacement is not None:
             effective = [entry for entry in effective if entry.seq < replacement]
-        if metric is not None and self._before_learning is not None:
+        if self._before_learning is not None and entries:  # a replay may contain entries that were never learned
             n = len(entries) if replacement is None else replacement - self._seq
-            self._before_learning(self._seq, n, undone, metric)
+            self._before_learning(self._seq, n, undone, self.published.metric)
         encoded = [entry.examples for entry in effective if entry.examples is not None]
         given, examples = decode_examples(encoded, self._kind)
         if metric is not None and len(given):

@@ -121,8 +121,12 @@ class LiveMeasurement:
             before = self._guard.state.factor
             active = _active_filter(self._store, self._collection)
             stored = self._store.orderings(self._collection)
+            last_stored = stored[-1].seq if stored else 0
+            pending = [StoredOrdering(*row) for row in self._orderings.rows.tolist() if row[0] > last_stored]
+            stored += pending  # their transaction is still in the queue
+            last_evaluated = max(self._last_evaluated, last_stored)
             self._clear()
-            self._last_evaluated = stored[-1].seq if stored else 0
+            self._last_evaluated = last_evaluated
             outcomes = merge(one for one in self._store.outcomes(self._collection) if active(one.seq))
             self._outcomes = _Rows(outcomes)
             self._orderings = _Rows(np.array([tuple(one) for one in stored if active(one.seq)], ORDERING))
@@ -182,6 +186,7 @@ class LiveMeasurement:
         after, end = max(after, self._last_evaluated), after + limit
         entries = [] if end <= after else self._store.log(self._collection, after, end - after)
         clicks = [entry for entry in entries if isinstance(entry.change, Click) and entry.seq not in undone]
+        self._last_evaluated = max(self._last_evaluated, end)
         pairs = [_pairs(entry) for entry in clicks]
         chosen = [(entry, numbers) for entry, numbers in zip(clicks, pairs, strict=True) if len(numbers)]
         if not chosen:
@@ -195,26 +200,25 @@ class LiveMeasurement:
                 StoredOrdering(entry.seq, query_id(self._item_of(entry.change.query)), *values)  # type: ignore[union-attr]
                 for (entry, _), values in zip(chosen, zip(*shares, strict=True), strict=True)
             ]
-            self._add_orderings(found, entries[-1].seq)  # now, so that a report after the learning contains them
+            self._add_orderings(found)  # now, so that a report after the learning contains them
             self._store_orderings(found)
 
     def _store_orderings(self, orderings: Sequence[StoredOrdering]) -> None:
         def command(transaction: Transaction) -> None:
             transaction.store_orderings(self._collection, orderings)
             active = _active_filter(transaction, self._collection)
-            last, rest = orderings[-1].seq, [one for one in orderings if active(one.seq)]
-            transaction.after_commit(lambda: self._add_orderings(rest, last))
+            rest = [one for one in orderings if active(one.seq)]
+            transaction.after_commit(lambda: self._add_orderings(rest))
 
         with suppress(
             ServiceError
         ):  # the service is closing; the clicks are evaluated again before they are learned
             self._store.commit(command, weight=0)
 
-    def _add_orderings(self, orderings: Sequence[StoredOrdering], last: int) -> None:
+    def _add_orderings(self, orderings: Sequence[StoredOrdering]) -> None:
         with self._lock:
             for one in orderings:
                 self._orderings.put(np.array(tuple(one), ORDERING))
-            self._last_evaluated = max(self._last_evaluated, last)
             self._cached.clear()
 
     # -- results -------------------------------------------------------------------------------------------
